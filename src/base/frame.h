@@ -94,7 +94,8 @@ enum frame_share {
 	FRAME_SHARE_OFFER = 1, /* offset = region key or 0, linear = channel of the lease, epoch;
 				* seq = enum frame_share_form, payload = handle */
 	FRAME_SHARE_ANSWER,    /* linear = status: OK: mapped; AGAIN: ask later; else: cannot;
-				* OK: offset = most bytes of a chunk, 0: FRAME_PAYLOAD_MAX */
+				* OK: offset = most bytes of a chunk, 0: FRAME_PAYLOAD_MAX;
+				* seq = FRAME_SHARE_LISTS or 0 */
 	FRAME_SHARE_REVOKE,    /* the memory will be unregistered */
 	FRAME_SHARE_GONE,      /* it is no longer mapped nor read */
 };
@@ -110,6 +111,7 @@ enum frame_share_form {
 	FRAME_SHARE_BYTES = 0, /* the handle suffices */
 	FRAME_SHARE_FD = 1,    /* also a descriptor, to be fetched from the local listener */
 };
+#define FRAME_SHARE_LISTS 1 /* many small pieces are copied as fast as few large ones */
 enum frame_trailer_status { FRAME_VALID = 1, FRAME_ABORTED = 2 };
 
 struct frame {

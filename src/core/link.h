@@ -79,6 +79,8 @@ void core_link_strand(struct core_link *link, tcpx_status status);
  * budget, or CORE_CANCELLED_MAX cancelled SENDs wait for the peer); ERR_NO_MEMORY; the link's error
  * if it is dead. The bytes of a notification are copied. */
 tcpx_status core_xfer_post(struct core_link *link, struct core_xfer *xfer);
+/* The bytes of a WRITE or READ that goes direct are in place, or will never be. */
+void core_xfer_moved(struct core_link *link, struct core_xfer *xfer, tcpx_status status);
 /* Ends it with status as soon as its memory is not used; may call ops->ended at once. ERR_STATE. */
 tcpx_status core_xfer_cancel(struct core_link *link, struct core_xfer *xfer, tcpx_status status);
 /* Ends transfers whose deadline has passed; returns the next deadline or 0. */

@@ -88,8 +88,10 @@ void core_recv_applied(struct core_link *link, struct core_xfer *xfer, tcpx_stat
 		core_xfer_end(link, xfer, status);
 		return;
 	}
-	xfer->applied = xfer->recv.limit;
-	link->count.rx_bytes += xfer->recv.limit;
+	if (status == TCPX_OK) {
+		xfer->applied = xfer->recv.limit;
+		link->count.rx_bytes += xfer->recv.limit;
+	}
 	core_xfer_check(link, xfer);
 }
 

@@ -299,6 +299,23 @@ void core_xfer_end(struct core_link *link, struct core_xfer *xfer, tcpx_status s
 	core_xfer_check(link, xfer);
 }
 
+void core_xfer_moved(struct core_link *link, struct core_xfer *xfer, tcpx_status status)
+{
+	xfer->refs--;
+	if (xfer->state == CORE_ACTIVE && status != TCPX_OK) {
+		core_xfer_end(link, xfer, status);
+		return;
+	}
+	if (status == TCPX_OK) {
+		xfer->applied = xfer->job.acked = xfer->prog->total;
+		if (xfer->op == TCPX_OP_READ)
+			link->count.rx_bytes += xfer->prog->total;
+		else
+			link->count.tx_bytes += xfer->prog->total;
+	}
+	core_xfer_check(link, xfer);
+}
+
 tcpx_status core_xfer_cancel(struct core_link *link, struct core_xfer *xfer, tcpx_status status)
 {
 	if (xfer->state == CORE_IDLE || xfer->state == CORE_FINAL)
@@ -340,6 +357,10 @@ static void xfer_start(struct core_link *link, struct core_xfer *xfer)
 	case TCPX_OP_READ:
 		if (!xfer->prog->total) {
 			xfer_data_done(link, xfer);
+			break;
+		}
+		if (xfer->direct) {
+			xfer->refs++; /* until core_xfer_moved */
 			break;
 		}
 		if (xfer->job.staged)

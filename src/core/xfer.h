@@ -36,6 +36,7 @@ struct core_xfer {
 	enum core_path path; /* of its chunks, which are staged for STREAM alone; SEND, RECV: what
 			      * both ends may agree on */
 	bool by_lane;	     /* WRITE, READ: chunks of any size go by the priority channel */
+	bool direct; /* WRITE, READ: the engine copies all bytes itself; core_xfer_moved() */
 	int32_t priority;
 	int64_t deadline_ns; /* absolute; 0: none */
 

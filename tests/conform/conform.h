@@ -280,6 +280,7 @@ void far_drop(struct env *env, uint32_t count);
 
 /* Near helpers. */
 bool conform_plain(void);  /* host memory at both sides */
+bool conform_direct(void); /* requests may go without a frame, see engine/path/direct.h */
 bool conform_plugin(void); /* large transfers go as messages of a plugin */
 bool conform_staged(void); /* at both sides memory that sockets cannot reach */
 tcpx_region near_register(struct env *env, const struct buf *buf, uint32_t rights);

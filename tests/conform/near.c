@@ -103,6 +103,14 @@ bool conform_plugin(void)
 	return !strcmp(config.transport, "plugin");
 }
 
+bool conform_direct(void)
+{
+	const char *peer = getenv("TCPX_GPU_PEER");
+
+	return !strcmp(config.transport, "local") && config.mem.kind == TCPX_MEM_CUDA &&
+	       config.far_mem.kind == TCPX_MEM_CUDA && !(peer && !strcmp(peer, "0"));
+}
+
 bool conform_plain(void)
 {
 	return config.mem.kind == TCPX_MEM_HOST && config.far_mem.kind == TCPX_MEM_HOST;

@@ -17,47 +17,57 @@ static void hold_near(struct share_pair *pair, unsigned on)
 	fake.hold((int)on);
 }
 
+/* What is written is copied by the peer, and by this end. */
+static void moves_either_way(bool two, uint32_t near, uint32_t far)
+{
+	share_moves(two, near, far);
+	share_writes = true;
+	share_moves(two, near, far);
+	share_writes = false;
+}
+
 static void one_process_two_gpus(void **state)
 {
 	(void)state;
-	share_moves(false, 0, 1);
+	moves_either_way(false, 0, 1);
 }
 
 static void one_process_one_gpu(void **state)
 {
 	(void)state;
-	share_moves(false, 1, 1);
+	moves_either_way(false, 1, 1);
 }
 
 static void two_processes_two_gpus(void **state)
 {
 	(void)state;
-	share_moves(true, 0, 1);
+	moves_either_way(true, 0, 1);
 }
 
 static void two_processes_one_gpu(void **state)
 {
 	(void)state;
-	share_moves(true, 0, 0);
+	moves_either_way(true, 0, 0);
 }
 
 /* Pieces that meet nowhere, and chunks that end inside of them. */
-static void lists_go_by_reference(void **state)
+static void list_moves(enum tcpx_op op)
 {
 	enum { PIECES = 40 };
 	tcpx_segment list[PIECES];
 	uint8_t *want = malloc(SHARE_BYTES), *got = malloc(SHARE_BYTES),
 		*source = malloc(SHARE_BYTES);
+	bool read = op == TCPX_OP_READ;
 	struct share_pair pair;
+	tcpx_request request;
 	uint64_t at = 0;
 	int copies;
 
-	(void)state;
 	assert_true(want && got && source);
 	share_open(&pair, false, 0, 1);
-	assert_true(share_settles(&pair, TCPX_OP_WRITE, SHARE_TRIES));
-	side_fill(&pair.near, 7);
-	far_asks(&pair, 'f', 8);
+	assert_true(share_settles(&pair, op, SHARE_TRIES));
+	side_fill(&pair.near, read ? 8 : 7);
+	far_asks(&pair, 'f', read ? 7 : 8);
 	share_pattern(source, 7);
 	share_pattern(want, 8);
 	for (unsigned i = 0; i < PIECES; i++) {
@@ -65,26 +75,35 @@ static void lists_go_by_reference(void **state)
 		uint64_t from = SHARE_BYTES - at - length;
 
 		list[i] = (tcpx_segment){.local = pair.near.region,
-					 .local_offset = from,
+					 .local_offset = read ? at : from,
 					 .remote = pair.theirs,
-					 .remote_offset = at,
+					 .remote_offset = read ? from : at,
 					 .length = length};
 		memcpy(want + at, source + from, length);
 		at += length + 1;
 	}
 	copies = share_copies(&pair);
-	tcpx_request request;
-	assert_int_equal(tcpx_request_start(pair.near.session, pair.near.peer, TCPX_OP_WRITE, list,
-					    PIECES, NULL, &request),
+	assert_int_equal(tcpx_request_start(pair.near.session, pair.near.peer, op, list, PIECES,
+					    NULL, &request),
 			 TCPX_OK);
 	assert_int_equal(side_end(&pair.near, request), TCPX_OK);
 	assert_in_range(share_copies(&pair) - copies, PIECES, PIECES + 2);
-	assert_int_equal(fake.read(pair.far.memory, got, SHARE_BYTES), 0);
+	assert_int_equal(fake.read(read ? pair.near.memory : pair.far.memory, got, SHARE_BYTES), 0);
 	assert_memory_equal(want, got, SHARE_BYTES);
 	share_close(&pair);
 	free(want);
 	free(got);
 	free(source);
+}
+
+static void lists_go_by_reference(void **state)
+{
+	(void)state;
+	list_moves(TCPX_OP_WRITE);
+	list_moves(TCPX_OP_READ);
+	share_writes = true;
+	list_moves(TCPX_OP_WRITE);
+	share_writes = false;
 }
 
 /* Frames that went by bulk channels of whoever sends the bytes of so many transfers, one by one. */
@@ -99,28 +118,49 @@ static int by_bulk(struct share_pair *pair, enum tcpx_op op, unsigned count)
 }
 
 /* Its frames have no bytes: one alone takes the lane whatever its size, others do not. */
-static void one_at_a_time_takes_the_lane(void **state)
+static void a_write_alone_takes_the_lane(void **state)
 {
-	static const enum tcpx_op ops[] = {TCPX_OP_WRITE, TCPX_OP_READ};
 	struct share_pair pair;
+	tcpx_request recv;
 
 	(void)state;
 	share_open(&pair, true, 0, 1);
-	for (int i = 0; i < 2; i++) {
-		tcpx_request recv;
+	assert_true(share_settles(&pair, TCPX_OP_WRITE, SHARE_TRIES));
+	(void)by_bulk(&pair, TCPX_OP_WRITE, 4);
+	assert_int_equal(by_bulk(&pair, TCPX_OP_WRITE, 10), 0);
+	assert_int_equal(side_start(&pair.near, TCPX_OP_RECV, pair.theirs, SHARE_BYTES, &recv),
+			 TCPX_OK);
+	assert_true(by_bulk(&pair, TCPX_OP_WRITE, 5) >= 5);
+	assert_int_equal(tcpx_request_cancel(pair.near.session, recv), TCPX_OK);
+	assert_int_equal(side_end(&pair.near, recv), TCPX_ERR_CANCELLED);
+	assert_int_equal(engine_runtime.lone_posted | engine_runtime.lone_answered, 0);
+	share_close(&pair);
+}
 
+/* What is mapped here is read and written without a frame of either side, alone or not. */
+static void mapped_memory_needs_no_frame(void **state)
+{
+	static const enum tcpx_op ops[] = {TCPX_OP_READ, TCPX_OP_WRITE};
+	struct share_pair pair;
+	tcpx_request recv;
+
+	(void)state;
+	share_writes = true;
+	share_open(&pair, true, 0, 1);
+	for (int i = 0; i < 2; i++) {
 		assert_true(share_settles(&pair, ops[i], SHARE_TRIES));
-		(void)by_bulk(&pair, ops[i], 4);
+		while (by_bulk(&pair, ops[i], 1)) /* until the peer has offered its memory */
+			;
 		assert_int_equal(by_bulk(&pair, ops[i], 10), 0);
 		assert_int_equal(
 			side_start(&pair.near, TCPX_OP_RECV, pair.theirs, SHARE_BYTES, &recv),
 			TCPX_OK);
-		assert_true(by_bulk(&pair, ops[i], 5) >= 5);
+		assert_int_equal(by_bulk(&pair, ops[i], 10), 0);
 		assert_int_equal(tcpx_request_cancel(pair.near.session, recv), TCPX_OK);
 		assert_int_equal(side_end(&pair.near, recv), TCPX_ERR_CANCELLED);
 	}
-	assert_int_equal(engine_runtime.lone_posted | engine_runtime.lone_answered, 0);
 	share_close(&pair);
+	share_writes = false;
 }
 
 /* Is memory of that key open at the near side? */
@@ -301,6 +341,54 @@ static void cancelled_read_is_quiet(void **state)
 	share_close(&pair);
 }
 
+/* A copy of ours holds the peer's region: it cannot go before the copy has ended. */
+static void the_peers_region_waits_for_our_copy(void **state)
+{
+	struct share_pair pair;
+	tcpx_request request;
+
+	(void)state;
+	request = held_read(&pair);
+	assert_int_equal(far_asks(&pair, 'd', 50), TCPX_ERR_BUSY);
+	assert_int_equal(tcpx_request_test(pair.near.session, request, NULL), TCPX_IN_PROGRESS);
+	hold_near(&pair, 0);
+	assert_int_equal(side_end(&pair.near, request), TCPX_OK);
+	assert_int_equal(far_asks(&pair, 'd', 5000), TCPX_OK);
+	assert_int_equal(share_move(&pair, TCPX_OP_READ), TCPX_ERR_REMOTE_KEY);
+	share_close(&pair);
+}
+
+/* What is mapped here is more than the peer's region, so its bounds are ours to keep. */
+static void bytes_beyond_the_region_are_not_moved(void **state)
+{
+	static const enum tcpx_op ops[] = {TCPX_OP_READ, TCPX_OP_WRITE};
+	struct share_pair pair;
+
+	(void)state;
+	share_writes = true;
+	share_open(&pair, true, 0, 1);
+	for (int i = 0; i < 2; i++) {
+		tcpx_segment segment = {.local = pair.near.region,
+					.remote = pair.theirs,
+					.remote_offset = 1,
+					.length = SHARE_BYTES};
+		tcpx_request request;
+		int copies;
+
+		assert_true(share_settles(&pair, ops[i], SHARE_TRIES));
+		while (by_bulk(&pair, ops[i], 1))
+			;
+		copies = share_copies(&pair);
+		assert_int_equal(tcpx_request_start(pair.near.session, pair.near.peer, ops[i],
+						    &segment, 1, NULL, &request),
+				 TCPX_OK);
+		assert_int_equal(side_end(&pair.near, request), TCPX_ERR_REMOTE_RANGE);
+		assert_int_equal(share_copies(&pair), copies);
+	}
+	share_close(&pair);
+	share_writes = false;
+}
+
 static void a_killed_reader_lets_go(void **state)
 {
 	struct share_pair pair;
@@ -455,12 +543,15 @@ int main(int argc, char **argv)
 		cmocka_unit_test(two_processes_one_gpu),
 		cmocka_unit_test(lists_go_by_reference),
 		cmocka_unit_test(a_reader_is_told_its_own_key),
-		cmocka_unit_test(one_at_a_time_takes_the_lane),
+		cmocka_unit_test(a_write_alone_takes_the_lane),
+		cmocka_unit_test(mapped_memory_needs_no_frame),
 		cmocka_unit_test(many_transfers_share_the_window),
 		cmocka_unit_test(deregister_waits_for_the_reader),
 		cmocka_unit_test(deregister_unmaps_at_the_peer),
 		cmocka_unit_test(cancel_waits_for_the_reader),
 		cmocka_unit_test(cancelled_read_is_quiet),
+		cmocka_unit_test(the_peers_region_waits_for_our_copy),
+		cmocka_unit_test(bytes_beyond_the_region_are_not_moved),
 		cmocka_unit_test(a_killed_reader_lets_go),
 		cmocka_unit_test(a_lease_outlives_the_link),
 		cmocka_unit_test(reader_of_a_dead_source_unmaps),

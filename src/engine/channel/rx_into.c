@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "engine/path/lone.h"
 #include "engine/path/paths.h"
+#include "engine/path/share.h"
 #include "wire/table.h"
 
 /* Releases the regions of the chunk. */
@@ -122,8 +123,10 @@ static tcpx_status rx_into_regions(struct engine_chan *chan, const uint8_t *tabl
 		if (more < 0 || sum != frame->payload_bytes)
 			return TCPX_ERR_PROTOCOL;
 	}
-	if (status == TCPX_OK)
+	if (status == TCPX_OK) {
+		share_written(chan);
 		return rx_into_path(chan, NULL, table + bytes, sources);
+	}
 	rx_refuse(rx, status);
 	return TCPX_OK;
 }

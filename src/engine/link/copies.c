@@ -6,8 +6,13 @@
 
 #include "base/error.h"
 #include "base/law.h"
+#include "core/job.h"
 #include "engine/engine.h"
 #include "engine/link/stage.h"
+
+#define MOVE_BYTES CORE_REF_MOST /* a move that has so many gets no more pieces */
+#define LIST_FIRST                                                                                 \
+	512u /* pieces of the first move; the next ones are longer: the GPU has work early */
 
 tcpx_status copies_init(struct stage_copies *copies, uint8_t *slot, uint32_t npieces,
 			void (*done)(struct stage_copies *copies, tcpx_status status))
@@ -15,7 +20,8 @@ tcpx_status copies_init(struct stage_copies *copies, uint8_t *slot, uint32_t npi
 	memset(copies, 0, sizeof(*copies));
 	copies->slot = slot;
 	copies->done = done;
-	copies->last = &copies->first;
+	copies->last = copies->waiting = &copies->first;
+	atomic_store(&copies->left, 1); /* until copies_start() has started all */
 	copies->pieces = copies->inside;
 	copies->cap = STAGE_PIECES_INSIDE;
 	if (npieces <= STAGE_PIECES_INSIDE)
@@ -23,6 +29,19 @@ tcpx_status copies_init(struct stage_copies *copies, uint8_t *slot, uint32_t npi
 	copies->pieces = malloc(npieces * sizeof(*copies->pieces));
 	copies->cap = copies->pieces ? npieces : 0;
 	return copies->pieces ? TCPX_OK : TCPX_ERR_NO_MEMORY;
+}
+
+tcpx_status copies_init_moves(struct stage_copies *copies, uint32_t npieces, bool eager,
+			      void (*done)(struct stage_copies *copies, tcpx_status status))
+{
+	tcpx_status status = copies_init(copies, NULL, npieces, done);
+
+	copies->sources = copies->sources_inside;
+	copies->eager = eager;
+	if (status != TCPX_OK || npieces <= STAGE_PIECES_INSIDE)
+		return status;
+	copies->sources = malloc(npieces * sizeof(*copies->sources));
+	return copies->sources ? TCPX_OK : TCPX_ERR_NO_MEMORY;
 }
 
 void copies_free(struct stage_copies *copies)
@@ -37,17 +56,19 @@ void copies_free(struct stage_copies *copies)
 	}
 	if (copies->pieces != copies->inside)
 		free(copies->pieces);
+	if (copies->sources != copies->sources_inside)
+		free(copies->sources);
 }
 
 /* The part that the next piece of the region belongs to: the last one if kind and device are the
- * same and behind says that the piece follows it, else a new one. NULL: no memory. */
+ * same and fits says that it has room, else a new one. NULL: no memory. */
 static struct stage_part *copies_part_for(struct stage_copies *copies,
-					  const struct mem_region *region, bool behind)
+					  const struct mem_region *region, bool fits)
 {
 	struct stage_part *part = copies->last;
 
 	if (part->kind &&
-	    (!behind || part->kind != region->kind || part->copy.device != region->device)) {
+	    (!fits || part->kind != region->kind || part->copy.device != region->device)) {
 		part->next = calloc(1, sizeof(*part));
 		part = part->next;
 	}
@@ -59,40 +80,6 @@ static struct stage_part *copies_part_for(struct stage_copies *copies,
 	part->copy.slot = copies->slot + copies->bytes;
 	part->copy.pieces = &copies->pieces[copies->npieces];
 	return part;
-}
-
-static tcpx_status piece_add(struct stage_copies *copies, struct stage_part *part,
-			     const struct mem_region *region, uint64_t offset, uint64_t length)
-{
-	if (!part || copies->npieces == copies->cap)
-		return TCPX_ERR_NO_MEMORY;
-	copies->pieces[copies->npieces++] = (struct mem_piece){region->base + offset, length};
-	copies->bytes += length;
-	part->copy.npieces++;
-	part->copy.vanishing |= mem_region_vanishes(region);
-	return TCPX_OK;
-}
-
-tcpx_status copies_move(struct stage_copies *copies, const struct mem_region *region,
-			uint64_t offset, uint64_t length, struct mem_mapping *mapping,
-			uint64_t from)
-{
-	struct stage_part *last = copies->last, *part;
-	bool behind = last->copy.from == mapping && from == copies->from_end;
-
-	part = copies_part_for(copies, region, behind);
-	if (part && !part->copy.npieces) {
-		part->copy.from = mapping;
-		part->copy.slot = (void *)(uintptr_t)from;
-	}
-	copies->from_end = from + length;
-	return piece_add(copies, part, region, offset, length);
-}
-
-tcpx_status copies_add(struct stage_copies *copies, const struct mem_region *region,
-		       uint64_t offset, uint64_t length)
-{
-	return piece_add(copies, copies_part_for(copies, region, true), region, offset, length);
 }
 
 static const struct mem_region *region_at(const struct core_prog *prog, uint32_t seg)
@@ -169,26 +156,125 @@ static void copy_done(struct mem_copy *copy, tcpx_status status)
 		batch_flush();
 }
 
+/* A single piece has no list: the kind may join it with its neighbours. */
+static tcpx_status move_start(struct stage_part *part)
+{
+	struct mem_copy *copy = &part->copy;
+
+	if (copy->npieces == 1) {
+		copy->slot = (void *)(uintptr_t)copy->sources[0];
+		copy->sources = NULL;
+	}
+	return part->kind->move(copy);
+}
+
+/* Starts the first part that waits. The part may have ended when this returns; copies live on. */
+static tcpx_status part_start(struct stage_copies *copies, bool to_slot)
+{
+	struct stage_part *part = copies->waiting;
+	tcpx_status status;
+
+	copies->waiting = part->next;
+	part->copy.owner = copies;
+	part->copy.done = copy_done;
+	atomic_fetch_add(&copies->left, 1);
+	if (part->copy.sources)
+		status = move_start(part);
+	else
+		status = (to_slot ? part->kind->fill : part->kind->commit)(&part->copy);
+	if (status != TCPX_OK)
+		atomic_fetch_sub(&copies->left, 1);
+	return status;
+}
+
+/* Most pieces of the move that grows. */
+static uint32_t list_most(const struct stage_copies *copies)
+{
+	uint32_t before = copies->npieces - copies->last->copy.npieces;
+
+	return before + LIST_FIRST < MEM_MOVE_LIST ? before + LIST_FIRST : MEM_MOVE_LIST;
+}
+
+/* Adds a piece of a region whose address is addr. */
+static tcpx_status piece_add(struct stage_copies *copies, struct stage_part *part,
+			     const struct mem_region *region, void *addr, uint64_t length)
+{
+	if (!part || copies->npieces == copies->cap)
+		return TCPX_ERR_NO_MEMORY;
+	copies->pieces[copies->npieces++] = (struct mem_piece){addr, length};
+	copies->bytes += length;
+	part->copy.npieces++;
+	part->copy.vanishing |= mem_region_vanishes(region);
+	return TCPX_OK;
+}
+
+/* Adds a piece of a move by the region's device. mapping: what source is relative to; NULL: source
+ * is an address. */
+static tcpx_status move_add(struct stage_copies *copies, const struct mem_region *region,
+			    struct mem_mapping *mapping, uint64_t source, void *dest,
+			    uint64_t length)
+{
+	const struct mem_copy *last = &copies->last->copy;
+	bool fits = last->from == mapping && last->npieces < list_most(copies) &&
+		    copies->part_bytes < MOVE_BYTES;
+	struct stage_part *part = copies_part_for(copies, region, fits);
+	uint32_t at = copies->npieces;
+	tcpx_status status = TCPX_OK;
+
+	if (part && !part->copy.npieces) {
+		part->copy.from = mapping;
+		part->copy.slot = NULL;
+		part->copy.sources = &copies->sources[at];
+		copies->part_bytes = 0;
+		if (copies->eager && part != &copies->first)
+			status = part_start(copies, false);
+		if (status != TCPX_OK)
+			return status;
+	}
+	if (at < copies->cap)
+		copies->sources[at] = source;
+	copies->part_bytes += length;
+	return piece_add(copies, part, region, dest, length);
+}
+
+tcpx_status copies_move(struct stage_copies *copies, const struct mem_region *region,
+			uint64_t offset, uint64_t length, struct mem_mapping *mapping,
+			uint64_t from)
+{
+	uint64_t base = region->kind->mapped_at(mapping, region->device);
+
+	/* Pieces of any mappings that the device accesses already may share a part. */
+	return move_add(copies, region, base ? NULL : mapping, base + from, region->base + offset,
+			length);
+}
+
+tcpx_status copies_move_out(struct stage_copies *copies, const struct mem_region *region,
+			    uint64_t offset, uint64_t length, struct mem_mapping *mapping,
+			    uint64_t to)
+{
+	uint64_t base = region->kind->mapped_at(mapping, region->device);
+
+	return move_add(copies, region, NULL, (uintptr_t)(region->base + offset),
+			(void *)(uintptr_t)(base + to), length);
+}
+
+bool copies_mapped(const struct mem_region *region, const struct mem_mapping *mapping)
+{
+	return region->kind->mapped_at(mapping, region->device) != 0;
+}
+
+tcpx_status copies_add(struct stage_copies *copies, const struct mem_region *region,
+		       uint64_t offset, uint64_t length)
+{
+	return piece_add(copies, copies_part_for(copies, region, true), region,
+			 region->base + offset, length);
+}
+
 void copies_start(struct stage_copies *copies, bool to_slot, tcpx_status status)
 {
-	struct stage_part *part, *next;
-
 	law_free("a memory kind");
-	atomic_store(&copies->left, 1);
-	for (part = &copies->first; part && part->kind && status == TCPX_OK; part = next) {
-		/* The count of 1 from above keeps copies alive until the last one is started. */
-		next = part->next;
-		part->copy.owner = copies;
-		part->copy.done = copy_done;
-		atomic_fetch_add(&copies->left, 1);
-		if (part->copy.from)
-			status = part->kind->move(&part->copy);
-		else
-			status = to_slot ? part->kind->fill(&part->copy)
-					 : part->kind->commit(&part->copy);
-		if (status != TCPX_OK)
-			atomic_fetch_sub(&copies->left, 1);
-	}
+	while (copies->waiting && copies->waiting->kind && status == TCPX_OK)
+		status = part_start(copies, to_slot);
 	copies_end_one(copies, status);
 	if (!batch.more)
 		batch_flush();

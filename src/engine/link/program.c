@@ -145,19 +145,24 @@ static tcpx_status remote_add(struct builder *b, uint64_t id, uint32_t *out_inde
 				 b->at);
 	if (request->prog.nremote == b->cap_keys) {
 		uint32_t cap = b->cap_keys ? b->cap_keys * 2 : 8;
-		uint64_t *more =
-			realloc(b->cap_keys ? request->regions.keys : NULL, cap * sizeof(*more));
+		uint64_t *keys = realloc(request->regions.keys, cap * sizeof(*keys)), *ends;
 
-		if (!more)
+		if (!keys)
 			return program_no_memory();
-		request->regions.keys = more;
+		request->regions.keys = keys;
+		ends = realloc(request->regions.ends, cap * sizeof(*ends));
+		if (!ends)
+			return program_no_memory();
+		request->regions.ends = ends;
 		b->cap_keys = cap;
 	}
 	kind = mem_kind_get(token.kind);
 	request->remote.staged |= (token.flags & WIRE_TOKEN_STAGED) != 0;
 	request->remote.shares &= kind && kind->move;
+	request->remote.rights &= token.rights;
 	request->remote.messages &= (token.flags & WIRE_TOKEN_MESSAGES) != 0;
 	request->regions.keys[request->prog.nremote] = token.key;
+	request->regions.ends[request->prog.nremote] = 0;
 	*out_index = request->prog.nremote++;
 	return TCPX_OK;
 }
@@ -218,6 +223,8 @@ static tcpx_status segment_add(struct builder *b, const tcpx_segment *segment, b
 				 "segment %zu: the list has more than 2^48 bytes", b->at);
 	if (!segment->length)
 		return TCPX_OK;
+	if (remote && segment->remote_offset + segment->length > b->request->regions.ends[far])
+		b->request->regions.ends[far] = segment->remote_offset + segment->length;
 	if (prog->nseg && last->local == local && last->remote == far &&
 	    last->local_off + (prog->total - last->linear) == segment->local_offset &&
 	    (!remote ||
@@ -281,6 +288,7 @@ tcpx_status program_build(struct engine_request *request, enum tcpx_op op,
 
 	request->local.shares = request->remote.shares = true;
 	request->local.messages = request->remote.messages = true;
+	request->remote.rights = UINT32_MAX;
 	request->segs = count > 1 ? session_alloc(request->session, list_bytes(count)) : NULL;
 	prog->seg = count > 1 ? request->segs : request->one;
 	if (!prog->seg)
@@ -314,10 +322,11 @@ void program_free(struct engine_request *request)
 		mem_region_put(request->regions.at[--request->regions.count]);
 	free(request->regions.at);
 	free(request->regions.keys);
+	free(request->regions.ends);
 	if (request->segs)
 		session_free(request->session, request->segs, list_bytes(request->prog.nseg));
 	request->regions.at = NULL;
-	request->regions.keys = NULL;
+	request->regions.keys = request->regions.ends = NULL;
 	request->segs = NULL;
 	memset(&request->prog, 0, sizeof(request->prog));
 }

@@ -39,6 +39,14 @@ static void stage_free(struct engine_stage *stage)
 	peer_put(peer);
 }
 
+void stage_forget(struct engine_stage *stage)
+{
+	struct engine_peer *peer = stage->peer;
+
+	free(stage);
+	peer_put(peer);
+}
+
 void stage_close(struct engine_stage *stage)
 {
 	if (atomic_fetch_sub(&stage->refs, 1) != 1)
@@ -57,11 +65,13 @@ void stage_commit_done(struct stage_copies *copies, tcpx_status status)
 		mem_region_access_end(stage->held[--stage->nheld].region);
 	if (stage->release)
 		stage->release(stage, false); /* first: the peer may then free the memory */
-	if (status == TCPX_ERR_INVALID && !stage->recv && !stage->xfer_id)
+	if (status == TCPX_ERR_INVALID && !stage->whole && !stage->xfer_id)
 		status = TCPX_ERR_REMOTE; /* our memory is gone, in the peer's request */
 	link_lock(&peer->link);
-	if (stage->recv)
-		core_recv_applied(&peer->link.core, &stage->recv->xfer, status);
+	if (stage->whole && stage->whole->xfer.op != TCPX_OP_RECV)
+		core_xfer_moved(&peer->link.core, &stage->whole->xfer, status);
+	else if (stage->whole)
+		core_recv_applied(&peer->link.core, &stage->whole->xfer, status);
 	else
 		core_rx_committed(&peer->link.core, stage->channel, stage->epoch, stage->seq,
 				  stage->xfer_id, stage->bytes, stage->block ? stage->bytes : 0,
@@ -92,6 +102,8 @@ tcpx_status stage_commit(struct engine_chan *chan)
 
 void stage_deliver_start(struct engine_stage *stage, tcpx_status status)
 {
+	if (status == TCPX_OK && stage->build)
+		status = stage->build(stage);
 	copies_start(&stage->copies, false, status);
 }
 
@@ -123,7 +135,7 @@ tcpx_status stage_deliver(struct engine_peer *peer, struct engine_request *recv,
 		return status;
 	}
 	memcpy(block->addr, data, bytes);
-	stage->recv = recv;
+	stage->whole = recv;
 	prefill_defer(peer, stage);
 	return TCPX_IN_PROGRESS;
 }

@@ -63,14 +63,15 @@ void lone_choose(struct engine_request *request)
 	struct core_xfer *xfer = &request->xfer;
 	uint64_t total = request->prog.total, most = lane_bytes(request);
 	bool moves = xfer->op == TCPX_OP_WRITE || xfer->op == TCPX_OP_READ;
-	bool lone = is_alone(request) && moves && total > CORE_SMALL_BYTES && most;
+	bool lone = is_alone(request) && moves && total > CORE_SMALL_BYTES && most && !xfer->direct;
 	bool ref = xfer->path == CORE_PATH_REFERENCE;
 
 	xfer->by_lane =
 		lone && total <= most && (ref || lone_take_turn(&engine_runtime.lone_posted));
-	request->sends =
+	request->way.sends =
 		lone && xfer->op == TCPX_OP_WRITE && (ref ? xfer->by_lane : total <= SENT_BYTES);
-	atomic_store(&request->leads, total <= CORE_SMALL_BYTES || xfer->by_lane);
+	atomic_store(&request->leads,
+		     (total <= CORE_SMALL_BYTES || xfer->by_lane) && !xfer->direct);
 }
 
 void lone_over(struct engine_request *request)

@@ -35,6 +35,7 @@ void path_choose(struct engine_request *request)
 	while (path[1] && !((*path)->carries && (*path)->carries(request)))
 		path++;
 	xfer->path = (*path)->core;
+	xfer->direct = request->way.direct != NULL;
 	/* The other end of a SEND or a RECV may still choose the stream. */
 	xfer->local_staged = request->local.staged && (xfer->path == CORE_PATH_STREAM || !moves);
 	xfer->remote_staged = request->remote.staged && (xfer->path == CORE_PATH_STREAM || !moves);

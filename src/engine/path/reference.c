@@ -84,15 +84,22 @@ static uint32_t count_targets(const struct chan_rx *rx, const struct core_prog *
 	return n;
 }
 
-/* The mapping of a piece, used once by this chunk; NULL: it is not open, or the piece exceeds
- * it. */
-static struct engine_map *map_use(struct engine_peer *peer, struct engine_stage *stage, uint64_t id,
-				  uint64_t offset, uint64_t length)
-{
-	struct engine_map *map = stage->nmaps ? stage->maps[stage->nmaps - 1] : NULL;
-	bool mine = map && map->id == id;
+#define RECENT 64u
 
-	if (!mine) {
+/* Mappings that a chunk uses, by their ids: the tables of paged caches change between many. */
+struct recent_maps {
+	struct engine_map *at[RECENT];
+};
+
+/* The mapping of a piece; the chunk has a use of it, or several. NULL: it is not open, or the piece
+ * exceeds it. */
+static struct engine_map *map_use(struct engine_peer *peer, struct engine_stage *stage,
+				  struct recent_maps *recent, uint64_t id, uint64_t offset,
+				  uint64_t length)
+{
+	struct engine_map *map = recent->at[id % RECENT];
+
+	if (!map || map->id != id) {
 		link_lock(&peer->link);
 		map = share_map_find(peer, id);
 		if (map && (map->revoked || map->state != MAP_OPEN))
@@ -101,7 +108,7 @@ static struct engine_map *map_use(struct engine_peer *peer, struct engine_stage 
 			map->uses++;
 		link_unlock_only(&peer->link);
 		if (map)
-			stage->maps[stage->nmaps++] = map;
+			recent->at[id % RECENT] = stage->maps[stage->nmaps++] = map;
 	}
 	if (!map || offset > map->length || length > map->length - offset)
 		return NULL;
@@ -136,6 +143,7 @@ static tcpx_status reference_add_sources(struct engine_chan *chan, struct engine
 					 uint32_t bytes)
 {
 	struct target to = {.rx = &chan->rx, .prog = prog};
+	struct recent_maps recent = {{NULL}};
 	struct wire_table_reader reader;
 	uint64_t id, offset, length;
 	tcpx_status status = TCPX_OK;
@@ -144,7 +152,7 @@ static tcpx_status reference_add_sources(struct engine_chan *chan, struct engine
 		to.at = core_cursor_at(prog, chan->rx.core.linear);
 	wire_table_open(&reader, sources, bytes);
 	while (status == TCPX_OK && wire_table_next(&reader, &id, &offset, &length) > 0) {
-		struct engine_map *map = map_use(chan->peer, stage, id, offset, length);
+		struct engine_map *map = map_use(chan->peer, stage, &recent, id, offset, length);
 
 		status = map ? reference_add_source(stage, &to, map, offset, length)
 			     : TCPX_ERR_REMOTE;
@@ -179,8 +187,8 @@ static tcpx_status reference_receive(struct engine_chan *chan, const struct core
 	stage->release = reference_release;
 	stage->maps = malloc(pieces * sizeof(*stage->maps));
 	if (stage->maps)
-		status = copies_init(&stage->copies, NULL, pieces + count_targets(rx, prog),
-				     stage_commit_done);
+		status = copies_init_moves(&stage->copies, pieces + count_targets(rx, prog), false,
+					   stage_commit_done);
 	if (status == TCPX_OK)
 		status = reference_add_sources(chan, stage, prog, sources, bytes);
 	if (status != TCPX_OK) {

@@ -7,8 +7,10 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/error.h"
+#include "engine/path/direct.h"
 
-#define PIECE_MIN (64u << 10) /* for smaller pieces the large copies of staging are cheaper */
+/* Where lists have no kernel, the large copies of staging are cheaper than smaller pieces. */
+#define PIECE_MIN (64u << 10)
 #define PIECES_FEW 8u
 
 _Atomic uint32_t share_gate;
@@ -170,8 +172,7 @@ static bool regions_ready(struct engine_request *request)
 	return ready;
 }
 
-/* link.lock. Whether the region of that key is mapped here. */
-static bool key_mapped(struct engine_peer *peer, uint64_t key)
+struct engine_map *share_map_of_key(struct engine_peer *peer, uint64_t key)
 {
 	struct list_node *pos;
 
@@ -179,9 +180,9 @@ static bool key_mapped(struct engine_peer *peer, uint64_t key)
 		struct engine_map *map = LIST_ENTRY(pos, struct engine_map, key_node);
 
 		if (map->key == key)
-			return map->state == MAP_OPEN && !map->revoked;
+			return map->state == MAP_OPEN && !map->revoked ? map : NULL;
 	}
-	return false;
+	return NULL;
 }
 
 static bool keys_mapped(struct engine_request *request)
@@ -189,34 +190,88 @@ static bool keys_mapped(struct engine_request *request)
 	if (!request->peer->shared || !request->peer->shared->nin)
 		return false;
 	for (uint32_t i = 0; i < request->prog.nremote; i++)
-		if (!key_mapped(request->peer, request->regions.keys[i]))
+		if (!share_map_of_key(request->peer, request->regions.keys[i]))
 			return false;
 	return true;
 }
 
-static bool by_reference_pays(const struct core_prog *prog)
+/* lists: the end that copies has a kernel for lists. */
+static bool by_reference_pays(const struct core_prog *prog, bool lists)
 {
-	return prog->total && (prog->nseg <= PIECES_FEW || prog->total / prog->nseg >= PIECE_MIN);
+	return prog->total &&
+	       (lists || prog->nseg <= PIECES_FEW || prog->total / prog->nseg >= PIECE_MIN);
+}
+
+/* link.lock. Whether this end copies all of it; see path/direct.h. */
+static bool goes_direct(struct engine_request *request)
+{
+	uint32_t right = request->xfer.op == TCPX_OP_WRITE ? TCPX_RIGHT_WRITE : TCPX_RIGHT_READ;
+
+	return request->peer->shared && request->remote.rights & right &&
+	       by_reference_pays(&request->prog, share_moves_lists()) && direct_begin(request);
+}
+
+bool share_moves_lists(void)
+{
+	const struct mem_kind *kind = mem_kind_get(TCPX_MEM_CUDA);
+
+	return kind && kind->moves_lists && kind->moves_lists();
+}
+
+/* The end that copies is that of the destination. */
+static bool copier_takes_lists(const struct engine_request *request)
+{
+	const struct engine_shares *table = request->peer->shared;
+
+	switch (request->xfer.op) {
+	case TCPX_OP_WRITE:
+	case TCPX_OP_SEND:
+		return table && table->peer_lists;
+	case TCPX_OP_RECV:
+		return true; /* the sender decides */
+	default:
+		return share_moves_lists();
+	}
 }
 
 bool share_carries(struct engine_request *request)
 {
-	if (!request->regions.count || !request->local.shares ||
-	    !by_reference_pays(&request->prog) || !share_chan(request->peer))
+	bool pays;
+
+	if (!request->regions.count || !request->local.shares || !share_chan(request->peer))
 		return false;
+	pays = by_reference_pays(&request->prog, copier_takes_lists(request));
 	switch (request->xfer.op) {
 	case TCPX_OP_WRITE:
-		return request->remote.shares && regions_ready(request);
+		if (!request->remote.shares)
+			return false;
+		return goes_direct(request) || (pays && regions_ready(request));
 	case TCPX_OP_READ:
-		return request->remote.shares && keys_mapped(request);
+		if (!request->remote.shares || !keys_mapped(request))
+			return false;
+		return goes_direct(request) || pays;
 	case TCPX_OP_SEND:
-		return regions_ready(request); /* the peer decides by its CTS */
+		return pays && regions_ready(request); /* the peer decides by its CTS */
 	case TCPX_OP_RECV:
-		return true;
+		return pays;
 	case TCPX_OP_NOTIFY:
 		break;
 	}
 	return false;
+}
+
+void share_written(struct engine_chan *chan)
+{
+	struct engine_peer *peer = chan->peer;
+	const struct chan_rx *rx = &chan->rx;
+
+	if (!rx->nheld || !rx->held[0].region->kind->share || !chan->net->ops->reading)
+		return;
+	link_lock(&peer->link);
+	for (uint32_t i = 0; i < rx->nheld; i++)
+		if (rx->held[i].region->kind->share)
+			(void)region_ready(peer, rx->held[i].region, rx->held[i].key);
+	link_unlock_only(&peer->link);
 }
 
 void share_ahead(struct engine_request *request)
@@ -227,7 +282,8 @@ void share_ahead(struct engine_request *request)
 	    (request->xfer.op != TCPX_OP_WRITE && request->xfer.op != TCPX_OP_SEND))
 		return;
 	link_lock(&peer->link);
-	share_carries(request); /* offers the regions that were not offered yet */
+	if (share_chan(peer) && request->remote.shares)
+		(void)regions_ready(request); /* offers those that were not offered yet */
 	link_unlock(&peer->link);
 }
 

@@ -66,6 +66,8 @@ struct engine_shares {
 	struct list_node out_wait; /* shares that wait, since out_fds is at its limit */
 	uint32_t out_fds, in_fds;  /* descriptors that the peer, and we, may fetch now */
 	uint32_t nin;
+	uint64_t direct_bytes;	 /* of requests that go direct now */
+	bool peer_lists;	 /* the peer moves lists of small pieces by a kernel */
 	uint32_t norphans;	 /* shares at the reaper; control thread */
 	struct engine_map *last; /* the last one that was found */
 };
@@ -73,6 +75,9 @@ struct engine_shares {
 /* link.lock, at each post: whether the request goes by reference. Offers memory that the peer does
  * not know yet. */
 bool share_carries(struct engine_request *request);
+/* A WRITE of the peer into memory of this end was accepted: offers that memory, so that the next
+ * one needs no chunk. rx owner, no lock. */
+void share_written(struct engine_chan *chan);
 /* Offers memory before the first post, so that the answer may have come by then. No lock. */
 void share_ahead(struct engine_request *request);
 /* The source of a READ, regions of push->prog: by reference if the reader requests it. keys: those
@@ -99,7 +104,10 @@ void share_peer_free(struct engine_peer *peer);
 /* between the files */
 struct engine_shares *share_table(struct engine_peer *peer, bool make);	  /* link.lock; or NULL */
 struct engine_map *share_map_find(struct engine_peer *peer, uint64_t id); /* link.lock */
-struct engine_share *share_find(struct engine_peer *peer, uint64_t id);	  /* link.lock */
+/* The region of that key, mapped here and not revoked; or NULL. There is a table. link.lock */
+struct engine_map *share_map_of_key(struct engine_peer *peer, uint64_t key);
+bool share_moves_lists(void); /* our own GPUs have a kernel for lists; any thread */
+struct engine_share *share_find(struct engine_peer *peer, uint64_t id); /* link.lock */
 struct engine_chan *share_chan(struct engine_peer *peer); /* link.lock; no reference; or NULL */
 void share_due(struct engine_share *share);		  /* link.lock */
 void share_free(struct engine_share *share); /* control thread, or the end of its export */

@@ -116,9 +116,10 @@ static void share_tell(struct engine_peer *peer, enum frame_share what, uint64_t
 	struct frame frame = {
 		.type = FRAME_SHARE, .key = what, .xfer = id, .linear = core_status_pack(status)};
 
-	if (what == FRAME_SHARE_ANSWER && status == TCPX_OK)
+	if (what == FRAME_SHARE_ANSWER && status == TCPX_OK) {
 		frame.offset = CORE_REF_MOST;
-
+		frame.seq = share_moves_lists() ? FRAME_SHARE_LISTS : 0;
+	}
 	link_tell(&peer->link, &frame, NULL);
 }
 
@@ -426,6 +427,7 @@ static void share_take_answer(struct engine_peer *peer, const struct frame *fram
 		if (!frame->linear) {
 			share->state = SHARE_OPEN;
 			core_link_refs(&peer->link.core, frame->offset);
+			peer->shared->peer_lists = frame->seq == FRAME_SHARE_LISTS;
 			fd = share_fd_end(share);
 		} else {
 			fd = share_refuse(share);

@@ -23,18 +23,27 @@ struct request_regions {
 	uint32_t count;
 	bool held;	/* peer.lock: none of them can go, mem_region_io_get() */
 	uint64_t *keys; /* of the peer's, by their index in the program */
+	uint64_t *ends; /* of each, the end of what the program uses */
 };
 
 /* What the memory of one side is. */
 struct request_side {
-	bool staged;   /* some of it is staged */
-	bool shares;   /* all of it can go by reference */
-	bool messages; /* all of it can go over plugin channels */
+	bool staged;	 /* some of it is staged */
+	bool shares;	 /* all of it can go by reference */
+	bool messages;	 /* all of it can go over plugin channels */
+	uint32_t rights; /* remote: those that all of it has */
 };
 
 /* Local memory that was gone when the transfer came to it. peer.lock. */
 struct request_gone {
 	uint64_t base, offset; /* of its region, in the region; base 0: none */
+};
+
+/* How a post goes. peer.lock, during the post. */
+struct request_way {
+	bool sends; /* the thread that posts it sends the first part of it */
+	struct engine_stage
+		*direct; /* the copies of one that goes direct, path/direct.h; or NULL */
 };
 
 struct engine_request {
@@ -61,8 +70,8 @@ struct engine_request {
 	bool pending, awaits_goodbye; /* peer.lock: waits in peer->pending, peer->goodbye_wait */
 	int64_t goodbye_ns;	      /* until when it waits there */
 	bool detached;		      /* peer.lock: released while active */
-	bool sends;		      /* the thread that posts it sends the first part of it */
-	uint64_t post_seq;	      /* peer.lock */
+	struct request_way way;
+	uint64_t post_seq; /* peer.lock */
 	struct request_gone gone;
 	int64_t posted_ns;
 	tcpx_completion completion;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "engine/engine.h"
 #include "engine/channel/lead.h"
+#include "engine/path/direct.h"
 #include "engine/path/lone.h"
 #include "engine/path/paths.h"
 #include "engine/link/program.h"
@@ -69,6 +70,7 @@ tcpx_status request_hand_over(struct engine_request *request)
 	status = core_xfer_post(&request->peer->link.core, &request->xfer);
 	if (status != TCPX_OK)
 		lone_over(request);
+	direct_posted(request, status);
 	return status;
 }
 

@@ -162,7 +162,7 @@ static tcpx_status batch_post(struct post_batch *batch, struct engine_request *r
 	if (status != TCPX_OK)
 		return status;
 	batch->posted++;
-	batch->sends |= request->sends;
+	batch->sends |= request->way.sends;
 	batch->timed |= request->deadline_ns != 0;
 	batch->most_bytes = bytes > batch->most_bytes ? bytes : batch->most_bytes;
 	return TCPX_OK;

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* READs and WRITEs whose remote memory is mapped here: copied by this end, without a frame. */
+#include "engine/path/direct.h"
+
+#include <stdlib.h>
+
+#include "engine/link/prefill.h"
+#include "engine/link/stage.h"
+#include "engine/path/share.h"
+
+/* Adds all pieces of the request. */
+static tcpx_status direct_build(struct engine_stage *stage)
+{
+	const struct core_prog *prog = &stage->whole->prog;
+	bool write = stage->whole->xfer.op == TCPX_OP_WRITE;
+	tcpx_status status = copies_init_moves(&stage->copies, prog->nseg, true, stage_commit_done);
+
+	for (uint32_t i = 0; i < prog->nseg && status == TCPX_OK; i++) {
+		const struct core_seg *seg = &prog->seg[i];
+
+		status = (write ? copies_move_out
+				: copies_move)(&stage->copies, prog->local[seg->local],
+					       seg->local_off, core_seg_length(prog, i),
+					       stage->maps[seg->remote]->mapping, seg->remote_off);
+	}
+	return status;
+}
+
+/* link.lock. Ends the uses of the mappings; those that are left in maps must be closed. */
+static void direct_unuse(struct engine_stage *stage)
+{
+	uint32_t idle = 0;
+
+	stage->peer->shared->direct_bytes -= stage->bytes;
+	for (uint32_t i = 0; i < stage->nmaps; i++) {
+		struct engine_map *map = stage->maps[i];
+
+		map->uses--;
+		if (share_map_idle(map))
+			stage->maps[idle++] = map;
+	}
+	stage->nmaps = idle;
+}
+
+static void direct_release(struct engine_stage *stage, bool last)
+{
+	if (last) {
+		free(stage->maps);
+		return;
+	}
+	link_lock(&stage->peer->link);
+	direct_unuse(stage);
+	link_unlock_only(&stage->peer->link);
+	while (stage->nmaps)
+		share_map_close(stage->maps[--stage->nmaps]);
+}
+
+/* Finds the mapping of each region that the program names. False: one is not mapped here, or is
+ * exceeded, which the peer has to refuse. link.lock */
+static bool direct_find(const struct engine_request *request, struct engine_map **maps)
+{
+	bool write = request->xfer.op == TCPX_OP_WRITE;
+
+	for (uint32_t i = 0; i < request->prog.nremote; i++) {
+		maps[i] = share_map_of_key(request->peer, request->regions.keys[i]);
+		if (!maps[i] || request->regions.ends[i] > maps[i]->length)
+			return false;
+		/* A WRITE needs every mapping to be open on the source's GPU, since no copy opens
+		 * it on the way. */
+		for (uint32_t k = 0; write && k < request->regions.count; k++)
+			if (!copies_mapped(request->regions.at[k], maps[i]->mapping))
+				return false;
+	}
+	return true;
+}
+
+bool direct_begin(struct engine_request *request)
+{
+	const struct core_prog *prog = &request->prog;
+	struct engine_peer *peer = request->peer;
+	struct engine_shares *shares = peer->shared;
+	struct engine_stage *stage = NULL;
+	struct engine_map **maps;
+
+	/* Copies cannot be recalled, so a cancel waits for them. */
+	if (prog->total > CORE_REF_WINDOW - shares->direct_bytes)
+		return false;
+	maps = malloc(prog->nremote * sizeof(struct engine_map *));
+	if (maps && direct_find(request, maps))
+		stage = stage_open(peer, NULL, prog->total);
+	if (!stage) {
+		free(maps);
+		return false;
+	}
+	stage->release = direct_release;
+	stage->maps = maps;
+	stage->nmaps = prog->nremote;
+	for (uint32_t i = 0; i < stage->nmaps; i++)
+		stage->maps[i]->uses++;
+	shares->direct_bytes += prog->total;
+	stage->whole = request;
+	stage->build = direct_build;
+	/* Has no copies, unless build adds some. */
+	(void)copies_init(&stage->copies, NULL, 0, stage_commit_done);
+	request->way.direct = stage;
+	return true;
+}
+
+void direct_posted(struct engine_request *request, tcpx_status status)
+{
+	struct engine_stage *stage = request->way.direct;
+
+	request->way.direct = NULL;
+	if (!stage)
+		return;
+	if (status == TCPX_OK) {
+		prefill_defer(request->peer, stage);
+		return;
+	}
+	direct_unuse(stage); /* none was revoked since direct_begin() */
+	free(stage->maps);
+	stage_forget(stage);
+}
