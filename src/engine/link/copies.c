@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/law.h"
-#include "engine/engine.h"
+#include "engine/link/engine.h"
 #include "engine/link/stage.h"
 
 tcpx_status copies_init(struct stage_copies *copies, uint8_t *slot, uint32_t npieces,

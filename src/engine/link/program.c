@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Builds the sg list of a request: looks up regions, checks ranges, folds neighbours, once. */
-#include "engine/import.h"
+#include "engine/link/import.h"
 #include "engine/link/program.h"
 
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #ifndef ENGINE_PATH_PATHS_H
 #define ENGINE_PATH_PATHS_H
 
-#include "engine/engine.h"
+#include "engine/link/engine.h"
 
 enum path_loaded {
 	PATH_LATER,  /* not now; load is called again when the channel has room */

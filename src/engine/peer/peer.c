@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "engine/request/reconnect.h"
 #include "engine/link/block.h"
-#include "engine/calls.h"
+#include "engine/peer/peer_calls.h"
 #include "engine/channel/comms.h"
 #include "engine/request/goodbye_wait.h"
 #include "engine/request/pending.h"

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/request/reconnect.h"
-#include "engine/calls.h"
+#include "engine/request/request_calls.h"
 #include "engine/request/goodbye_wait.h"
 #include "engine/request/pending.h"
 #include "engine/channel/lead.h"

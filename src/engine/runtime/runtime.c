@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs functions on the control thread of the runtime. */
-#include "engine/engine.h"
+#include "engine/runtime/engine_runtime.h"
 
 struct engine_runtime engine_runtime = {.lock = PTHREAD_MUTEX_INITIALIZER};
 

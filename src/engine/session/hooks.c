@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "engine/request/goodbye_wait.h"
-#include "engine/engine.h"
+#include "engine/session/calls.h"
 #include "engine/link/hold.h"
 #include "engine/path/paths.h"
 #include "engine/channel/rx_into.h"

@@ -4,9 +4,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/calls.h"
+#include "engine/session/calls.h"
 #include "engine/request/pending.h"
-#include "engine/import.h"
+#include "engine/link/import.h"
 #include "engine/path/paths.h"
 #include "engine/channel/rx_into.h"
 

@@ -6,7 +6,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "engine/peer/carrier.h"
-#include "engine/engine.h"
+#include "engine/session/calls.h"
 #include "engine/link/hold.h"
 #include "engine/link/place.h"
 #include "engine/path/paths.h"
