@@ -46,6 +46,7 @@ void peer_free(struct link *link)
 	reconnect_put(peer);
 	pthread_mutex_destroy(&peer->link.lock);
 	handle_give(&peer->link.session->peers, peer);
+	runtime_peer_freed();
 }
 
 struct engine_peer *engine_peer_get(struct engine_session *session, uint64_t peer_id)

@@ -40,6 +40,7 @@ struct engine_runtime {
 	_Atomic uint32_t fork_generation; /* of the process that started the runtime */
 	struct list_node late;		  /* closed sessions whose memory a copy still uses; lock */
 	bool late_looked;		  /* a thread waits for them; lock */
+	_Atomic uint32_t peers_freed;	  /* futex: how many peers of all sessions were freed */
 	struct sys_post prefill_post;	  /* a peer waits for staging memory */
 	_Atomic bool prefill_watched;
 	_Atomic uint32_t lone_posted, lone_answered; /* lone.c: transfers that have the turn */
@@ -59,6 +60,8 @@ void runtime_put(void);
 /* runtime.c */
 /* Runs fn(arg) on the control thread and waits for its end. */
 void runtime_call(void (*fn)(void *arg), void *arg);
+/* Any thread: a peer was freed, so that a session that closes may be free to go. */
+void runtime_peer_freed(void);
 bool runtime_is_control(void); /* the calling thread is the control thread */
 
 #endif
