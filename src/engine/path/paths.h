@@ -21,11 +21,11 @@ enum path_loaded {
  * thread, no lock, unless its comment says otherwise.
  */
 struct path_extra {
-	/* The runtime starts; it stops, and the control thread has ended. */
+	/* The runtime starts. It stops: the control thread has ended. */
 	void (*start)(struct engine_runtime *runtime);
 	void (*stop)(struct engine_runtime *runtime);
-	/* A region was registered; the flags WIRE_TOKEN_ by which its tokens tell of this path. */
-	void (*registered)(struct engine_session *session, uint64_t region);
+	void (*registered)(struct engine_session *session, uint64_t region); /* a handle */
+	/* Those flags WIRE_TOKEN_ of the region's tokens that concern this path. */
 	uint8_t (*token)(const struct engine_session *session, const struct mem_region *region);
 	/* The request is prepared: notes whether its memory suits the path, and readies it. */
 	void (*prepared)(struct engine_request *request);
@@ -36,7 +36,7 @@ struct path_extra {
 	/* One path has it, and it takes SENDs to any memory. */
 	tcpx_status (*deliver)(struct engine_peer *peer, struct engine_request *recv,
 			       const void *data, uint64_t bytes);
-	/* Does what others have deferred, once link.prefill.due was set. */
+	/* No lock: does what was deferred; link.prefill.due is set. */
 	void (*flush)(struct engine_peer *peer);
 };
 
