@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
-#include "engine/calls.h"
+#include "engine/session/calls.h"
 
 static inline struct engine_session *api_session(tcpx_session *session)
 {

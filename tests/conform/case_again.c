@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "conform.h"
 #include "engine/request/reconnect.h"
-#include "engine/engine.h"
+#include "engine/session/calls.h"
 
 #define RW (TCPX_RIGHT_READ | TCPX_RIGHT_WRITE)
 #define BYTES (300 * KIB)

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "conform.h"
-#include "engine/engine.h"
+#include "engine/session/calls.h"
 #include "sys/crypto.h"
 
 /* A session beside those of the environment, in this process. */

@@ -193,6 +193,8 @@ static void case_dereg_stopped(struct env *env)
 	OK(tcpx_peer_flush(env->session, env->peer, LONG_NS));
 	far_stop(env);
 	OK(tcpx_request_start(env->session, env->peer, TCPX_OP_WRITE, &segment, 1, NULL, &request));
+	/* Long enough for a worker to send, or to lend, what the peer does not take. */
+	EXPECT(tcpx_request_wait(env->session, request, 50 * MS, NULL), TCPX_IN_PROGRESS);
 	OK(tcpx_region_deregister(env->session, segment.local, LONG_NS));
 	buf_free(&buf);
 	CHECK(kill(env->pid, SIGCONT) == 0);

@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "conform.h"
-#include "engine/engine.h"
+#include "engine/session/calls.h"
 #include "runtime_refs.h"
 
 #define RW (TCPX_RIGHT_READ | TCPX_RIGHT_WRITE)

@@ -4,7 +4,7 @@
 #include <sched.h>
 
 #include "conform.h"
-#include "engine/engine.h"
+#include "engine/session/calls.h"
 
 #define RW (TCPX_RIGHT_READ | TCPX_RIGHT_WRITE)
 #define THREADS 8

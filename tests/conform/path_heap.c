@@ -165,7 +165,6 @@ static void heap_commit(struct engine_chan *chan, struct engine_stage *stage)
 }
 
 static const struct path_ops path_heap = {
-	.name = "heap",
 	.core = CORE_PATH_STREAM,
 	.sources = heap_sources,
 	.load = heap_load,

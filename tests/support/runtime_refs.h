@@ -3,7 +3,7 @@
 #ifndef SUPPORT_RUNTIME_REFS_H
 #define SUPPORT_RUNTIME_REFS_H
 
-#include "engine/engine.h"
+#include "engine/session/calls.h"
 
 static inline uint32_t runtime_refs(void)
 {

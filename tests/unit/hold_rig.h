@@ -7,7 +7,7 @@
 #include <errno.h>
 
 #include "base/clock.h"
-#include "engine/engine.h"
+#include "engine/session/calls.h"
 #include "raw_rig.h"
 #include "parts/slow.h"
 #include "mem/staging.h"

@@ -12,7 +12,7 @@
 #include "cuda_map.h"
 #include "cuda_rig.h"
 #include "descriptors.h"
-#include "engine/calls.h"
+#include "engine/session/calls.h"
 #include <tcpx/tcpx.h>
 
 #define SHARE_BYTES ((20u << 20) + 12345)

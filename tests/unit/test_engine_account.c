@@ -6,7 +6,7 @@
 #include <sched.h>
 
 #include "base/clock.h"
-#include "engine/engine.h"
+#include "engine/session/calls.h"
 
 #define WAIT_NS (20 * CLOCK_S_NS)
 #define RAWS 8

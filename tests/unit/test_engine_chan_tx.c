@@ -2,7 +2,7 @@
 /* The sending half of a channel over a transport that takes exactly the bytes it is told to. */
 #include <stdlib.h>
 
-#include "engine/engine.h"
+#include "engine/session/calls.h"
 #include "unit.h"
 #include "wire/frame_codec.h"
 

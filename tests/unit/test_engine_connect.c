@@ -5,7 +5,7 @@
 #include <tcpx/tcpx.h>
 
 #include "base/clock.h"
-#include "engine/calls.h"
+#include "engine/session/calls.h"
 
 #define WAIT_NS (20 * CLOCK_S_NS)
 

@@ -4,7 +4,7 @@
 #include "raw_rig.h"
 
 #include "base/clock.h"
-#include "engine/engine.h"
+#include "engine/session/calls.h"
 
 #define WAIT_NS (20 * CLOCK_S_NS)
 #define HALVES 256

@@ -9,7 +9,7 @@
 #include <tcpx/tcpx.h>
 
 #include "base/clock.h"
-#include "engine/calls.h"
+#include "engine/session/calls.h"
 
 #define PIECES 1000 /* their list is more than a post sends by itself */
 #define BYTES (2u << 20)

@@ -7,7 +7,7 @@
 
 #include <tcpx/tcpx.h>
 
-#include "engine/engine.h"
+#include "engine/session/calls.h"
 #include "sysfs_tree.h"
 
 #define WORKERS 4

@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "cli_key.h"
-#include "engine/calls.h"
+#include "engine/session/calls.h"
 #include "sys/crypto.h"
 
 #define HEX_BYTES 64u

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A channel: which thread runs its directions, and what epoll watches. */
 #include "engine/channel/comms_gpu.h"
-#include "engine/engine.h"
+#include "engine/channel/chan_calls.h"
 #include "engine/link/hold.h"
 #include "topo/graph.h"
 

@@ -3,7 +3,7 @@
 #ifndef ENGINE_CHANNEL_CHAN_CALLS_H
 #define ENGINE_CHANNEL_CHAN_CALLS_H
 
-#include "engine/link/channel.h"
+#include "engine/link/engine.h"
 
 struct engine_runtime;
 struct mem_region;

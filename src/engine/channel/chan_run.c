@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "engine/channel/chan_traced.h"
 #include "engine/channel/comms_gpu.h"
-#include "engine/engine.h"
+#include "engine/channel/chan_calls.h"
 #include "engine/link/hold.h"
 #include "net/net_wrapper.h"
 #include "topo/graph.h"

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/engine.h"
+#include "engine/channel/chan_calls.h"
 #include "engine/link/hold.h"
 #include "engine/path/paths.h"
 #include "engine/channel/rx_into.h"

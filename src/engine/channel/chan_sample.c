@@ -4,7 +4,7 @@
 #include <limits.h>
 
 #include "base/clock.h"
-#include "engine/engine.h"
+#include "engine/channel/chan_calls.h"
 #include "sys/futex.h"
 
 #define SAMPLE_WAIT_NS (100 * CLOCK_MS_NS)

@@ -7,7 +7,7 @@
 #include <sys/epoll.h>
 
 #include "base/error.h"
-#include "engine/engine.h"
+#include "engine/channel/chan_calls.h"
 #include "engine/link/hold.h"
 
 /* Rounds of the worker that begin from now on get no event of the channel. Removing a descriptor

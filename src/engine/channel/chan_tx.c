@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "engine/engine.h"
+#include "engine/channel/chan_calls.h"
 #include "engine/path/paths.h"
 #include "engine/link/tx_table.h"
 #include "engine/link/vanish.h"

@@ -14,7 +14,7 @@
 #ifndef ENGINE_CHANNEL_COMMS_H
 #define ENGINE_CHANNEL_COMMS_H
 
-#include "base/error.h"
+#include "engine/channel/chan_calls.h"
 #include "engine/link/comms_state.h"
 
 #define COMMS_NICS_ALL "all"

@@ -3,7 +3,7 @@
 #ifndef ENGINE_CHANNEL_LEAD_H
 #define ENGINE_CHANNEL_LEAD_H
 
-#include "engine/engine.h"
+#include "engine/channel/chan_calls.h"
 
 /* Waits until done(arg) or the deadline, and polls the lane of peer, or those of all peers if peer
  * is NULL. False: it could not lead, or a lane failed; the caller waits otherwise. */

@@ -5,7 +5,7 @@
  * until the peer answers or its process is gone. This is rare.
  */
 #include "base/error.h"
-#include "engine/engine.h"
+#include "engine/channel/chan_calls.h"
 #include "engine/path/paths.h"
 #include "engine/path/share.h"
 #include "engine/link/stage.h"

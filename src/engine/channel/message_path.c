@@ -7,6 +7,27 @@
 #include "engine/channel/comms_gpu.h"
 #include "engine/path/paths.h"
 
+static void message_registered(struct engine_session *session, uint64_t id)
+{
+	struct mem_region *region = session->plugin ? mem_region_get(session->regions, id) : NULL;
+
+	if (!region)
+		return;
+	comms_cover_check(session, region);
+	mem_region_put(region);
+}
+
+static uint8_t message_token(const struct engine_session *session, const struct mem_region *region)
+{
+	return comms_takes(session, region) ? WIRE_TOKEN_MESSAGES : 0;
+}
+
+static void message_prepared(struct engine_request *request)
+{
+	for (uint32_t i = 0; i < request->regions.count; i++)
+		request->local.messages &= comms_takes(request->session, request->regions.at[i]);
+}
+
 static enum path_loaded message_load(struct engine_chan *chan, bool *out_valid)
 {
 	if (!comms_post(chan, out_valid))
@@ -38,8 +59,14 @@ static tcpx_status message_receive(struct engine_chan *chan, const struct core_p
 	return comms_receive(chan, prog);
 }
 
+static const struct path_extra message_extra = {
+	.registered = message_registered,
+	.token = message_token,
+	.prepared = message_prepared,
+};
+
 const struct path_ops path_message = {
-	.name = "message",
+	.extra = &message_extra,
 	.core = CORE_PATH_MESSAGE,
 	.apart = true,
 	.carries = comms_carries,

@@ -3,7 +3,7 @@
 #ifndef ENGINE_CHANNEL_RX_INTO_H
 #define ENGINE_CHANNEL_RX_INTO_H
 
-#include "engine/engine.h"
+#include "engine/channel/chan_calls.h"
 
 /* rx owner, after core_rx_begin: fills rx->iov (or marks the payload for scratch and sets
  * rx->verdict). table: the frame's, in the buffer. A status < 0 ends the link. */

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/engine.h"
+#include "engine/link/engine.h"
 
 #define SHARE_MIN (16u << 10) /* the rings of a link alone take more */
 #define LOOK_NS (CLOCK_S_NS / 4)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Blocks of staging memory, and the blocks that arriving slices land in. */
-#include "engine/engine.h"
+#include "engine/link/engine.h"
 #include "engine/link/block.h"
 
 #include <stdlib.h>

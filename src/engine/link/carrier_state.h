@@ -3,7 +3,7 @@
 #ifndef ENGINE_LINK_CARRIER_STATE_H
 #define ENGINE_LINK_CARRIER_STATE_H
 
-#include "engine/engine.h"
+#include "engine/link/engine.h"
 
 uint32_t carrier_iface(int fd); /* the value of engine_chan.iface for a socket */
 /* The rail of that number, or the next one that has a carrier. */

@@ -7,12 +7,12 @@
 #include "base/error.h"
 #include "base/law.h"
 #include "core/job.h"
-#include "engine/engine.h"
+#include "engine/link/engine.h"
 #include "engine/link/stage.h"
 
 #define MOVE_BYTES CORE_REF_MOST /* a move that has so many gets no more pieces */
-#define LIST_FIRST                                                                                 \
-	512u /* pieces of the first move; the next ones are longer: the GPU has work early */
+/* Pieces of the first move. The next ones are longer; so the GPU has work early. */
+#define LIST_FIRST 512u
 
 tcpx_status copies_init(struct stage_copies *copies, uint8_t *slot, uint32_t npieces,
 			void (*done)(struct stage_copies *copies, tcpx_status status))

@@ -5,7 +5,7 @@
 #include <limits.h>
 
 #include "base/clock.h"
-#include "engine/engine.h"
+#include "engine/link/engine.h"
 #include "sys/futex.h"
 
 void link_wake(struct link *link)

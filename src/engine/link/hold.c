@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pins the slices of frames that were sent without a copy until they are read no more. */
-#include "engine/engine.h"
+#include "engine/link/engine.h"
 #include "engine/link/hold.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* Finds a live peer of a session by its uuid. */
 #include <string.h>
 
-#include "engine/engine.h"
+#include "engine/link/engine.h"
 
 struct engine_peer *peer_linked(struct engine_session *session, const uint8_t *uuid, bool keyed,
 				const struct engine_peer *except)

@@ -8,7 +8,7 @@
 #ifndef ENGINE_LINK_PLACE_H
 #define ENGINE_LINK_PLACE_H
 
-#include "engine/engine.h"
+#include "engine/link/engine.h"
 
 /* Under the runtime's lock, before the first and after the last worker. */
 void place_start(void);

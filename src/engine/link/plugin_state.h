@@ -4,7 +4,7 @@
 #define ENGINE_LINK_PLUGIN_STATE_H
 
 #include "base/error.h"
-#include "engine/engine.h"
+#include "engine/link/engine.h"
 #include "mem/unpack.h"
 #include "plugin/plugin.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Slices of staged sources: begun while there is room, filled, sent, released. */
-#include "engine/engine.h"
+#include "engine/link/engine.h"
 #include "engine/link/hold.h"
 #include "engine/link/prefill.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Builds the sg list of a request: looks up regions, checks ranges, folds neighbours, once. */
-#include "engine/link/comms_state.h"
-#include "engine/import.h"
+#include "engine/link/import.h"
 #include "engine/link/program.h"
 
 #include <stdlib.h>
@@ -311,7 +310,6 @@ tcpx_status program_build(struct engine_request *request, enum tcpx_op op,
 	for (uint32_t i = 0; i < request->regions.count; i++) {
 		request->local.staged |= request->regions.at[i]->kind->staged;
 		request->local.shares &= request->regions.at[i]->kind->share != NULL;
-		request->local.messages &= comms_takes(request->session, request->regions.at[i]);
 	}
 	return TCPX_OK;
 }

@@ -3,7 +3,7 @@
 #ifndef ENGINE_LINK_PROGRAM_H
 #define ENGINE_LINK_PROGRAM_H
 
-#include "engine/engine.h"
+#include "engine/link/engine.h"
 
 /* Fills request->prog, its regions and keys; on failure nothing is referenced. */
 tcpx_status program_build(struct engine_request *request, enum tcpx_op op,

@@ -5,7 +5,7 @@
 #define ENGINE_LINK_STAGE_H
 
 #include "engine/link/block.h"
-#include "engine/engine.h"
+#include "engine/link/engine.h"
 
 #define STAGE_PIECES_INSIDE 4
 

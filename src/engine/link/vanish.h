@@ -3,7 +3,7 @@
 #ifndef ENGINE_LINK_VANISH_H
 #define ENGINE_LINK_VANISH_H
 
-#include "engine/engine.h"
+#include "engine/link/engine.h"
 
 /* tx owner: copies pieces of the frame's own memory to out. False: some of it is gone. */
 bool vanish_gather(const struct chan_tx *tx, const struct iovec *iov, uint32_t n, uint8_t *out);

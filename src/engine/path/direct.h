@@ -7,7 +7,7 @@
 #ifndef ENGINE_PATH_DIRECT_H
 #define ENGINE_PATH_DIRECT_H
 
-#include "engine/engine.h"
+#include "engine/link/engine.h"
 
 /* During the post of a READ or WRITE: sets request->way.direct if it can go this way. link.lock */
 bool direct_begin(struct engine_request *request);

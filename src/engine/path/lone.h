@@ -3,7 +3,7 @@
 #ifndef ENGINE_PATH_LONE_H
 #define ENGINE_PATH_LONE_H
 
-#include "engine/engine.h"
+#include "engine/link/engine.h"
 
 /* link.lock: at each post, after its path is chosen; sets xfer.by_lane, sends and leads. */
 void lone_choose(struct engine_request *request);

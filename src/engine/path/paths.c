@@ -60,6 +60,70 @@ void path_forget(struct engine_peer *peer, struct mem_region *region)
 			paths[i]->forget(peer, region);
 }
 
+/* Calls a member of path_extra of each path that has it. */
+#define PATHS_EACH(member, ...)                                                                    \
+	do {                                                                                       \
+		for (uint32_t i = 0; paths[i]; i++)                                                \
+			if (paths[i]->extra && paths[i]->extra->member)                            \
+				paths[i]->extra->member(__VA_ARGS__);                              \
+	} while (0)
+
+void path_start(struct engine_runtime *runtime)
+{
+	PATHS_EACH(start, runtime);
+}
+
+void path_stop(struct engine_runtime *runtime)
+{
+	PATHS_EACH(stop, runtime);
+}
+
+void path_registered(struct engine_session *session, uint64_t region)
+{
+	PATHS_EACH(registered, session, region);
+}
+
+uint8_t path_token(const struct engine_session *session, const struct mem_region *region)
+{
+	uint8_t flags = 0;
+
+	for (uint32_t i = 0; paths[i]; i++)
+		if (paths[i]->extra && paths[i]->extra->token)
+			flags |= paths[i]->extra->token(session, region);
+	return flags;
+}
+
+void path_prepared(struct engine_request *request)
+{
+	PATHS_EACH(prepared, request);
+}
+
+void path_fill(struct engine_peer *peer)
+{
+	PATHS_EACH(fill, peer);
+}
+
+void path_fill_drop(struct engine_peer *peer, struct core_job *job)
+{
+	PATHS_EACH(fill_drop, peer, job);
+}
+
+tcpx_status path_deliver(struct engine_peer *peer, struct engine_request *recv, const void *data,
+			 uint64_t bytes)
+{
+	uint32_t i = 0;
+
+	while (!paths[i]->extra || !paths[i]->extra->deliver)
+		i++;
+	return paths[i]->extra->deliver(peer, recv, data, bytes);
+}
+
+void path_flush(struct engine_peer *peer)
+{
+	if (atomic_load_explicit(&peer->link.prefill.due, memory_order_relaxed))
+		PATHS_EACH(flush, peer);
+}
+
 const struct path_ops *path_of_source(const struct core_tx *frame)
 {
 	enum core_path core = core_path_of_payload(&frame->frame);

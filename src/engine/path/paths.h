@@ -7,7 +7,7 @@
 #ifndef ENGINE_PATH_PATHS_H
 #define ENGINE_PATH_PATHS_H
 
-#include "engine/engine.h"
+#include "engine/link/engine.h"
 
 enum path_loaded {
 	PATH_LATER,  /* not now; load is called again when the channel has room */
@@ -17,11 +17,35 @@ enum path_loaded {
 };
 
 /*
+ * What a path does apart from its frames. A member may be NULL if there is nothing to do. Any
+ * thread, no lock, unless its comment says otherwise.
+ */
+struct path_extra {
+	/* The runtime starts. It stops: the control thread has ended. */
+	void (*start)(struct engine_runtime *runtime);
+	void (*stop)(struct engine_runtime *runtime);
+	void (*registered)(struct engine_session *session, uint64_t region); /* a handle */
+	/* Those flags WIRE_TOKEN_ of the region's tokens that concern this path. */
+	uint8_t (*token)(const struct engine_session *session, const struct mem_region *region);
+	/* The request is prepared: notes whether its memory suits the path, and readies it. */
+	void (*prepared)(struct engine_request *request);
+
+	/* link.lock, from the core: see struct core_ops. */
+	void (*fill)(struct engine_peer *peer);
+	void (*fill_drop)(struct engine_peer *peer, struct core_job *job);
+	/* One path has it, and it takes SENDs to any memory. */
+	tcpx_status (*deliver)(struct engine_peer *peer, struct engine_request *recv,
+			       const void *data, uint64_t bytes);
+	/* No lock: does what was deferred; link.prefill.due is set. */
+	void (*flush)(struct engine_peer *peer);
+};
+
+/*
  * A path. A member may be NULL if there is nothing to do. The owner of a channel's direction calls
  * it without a lock, unless its comment says otherwise.
  */
 struct path_ops {
-	const char *name;
+	const struct path_extra *extra; /* or NULL */
 	enum core_path core;
 	bool apart; /* the payload does not follow the header on the channel */
 
@@ -68,6 +92,17 @@ void path_choose(struct engine_request *request);
 tcpx_status path_serve(struct engine_peer *peer, struct core_push *push, const struct frame *frame,
 		       const uint64_t *keys);
 void path_forget(struct engine_peer *peer, struct mem_region *region); /* link.lock */
+/* The members of path_extra of the same name, of all paths. */
+void path_start(struct engine_runtime *runtime);
+void path_stop(struct engine_runtime *runtime);
+void path_registered(struct engine_session *session, uint64_t region);
+uint8_t path_token(const struct engine_session *session, const struct mem_region *region);
+void path_prepared(struct engine_request *request);
+void path_fill(struct engine_peer *peer);
+void path_fill_drop(struct engine_peer *peer, struct core_job *job);
+tcpx_status path_deliver(struct engine_peer *peer, struct engine_request *recv, const void *data,
+			 uint64_t bytes);
+void path_flush(struct engine_peer *peer);
 /* The path of a frame that was just cut. link.lock. */
 const struct path_ops *path_of_source(const struct core_tx *frame);
 /* The path of a frame that begins: one that is apart, or the stream. */

@@ -205,8 +205,12 @@ static void reference_commit(struct engine_chan *chan, struct engine_stage *stag
 	copies_start(&stage->copies, false, TCPX_OK);
 }
 
+static const struct path_extra reference_extra = {
+	.prepared = share_ahead,
+};
+
 const struct path_ops path_reference = {
-	.name = "reference",
+	.extra = &reference_extra,
 	.core = CORE_PATH_REFERENCE,
 	.apart = true,
 	.carries = share_carries,

@@ -10,7 +10,7 @@
 #ifndef ENGINE_PATH_SHARE_H
 #define ENGINE_PATH_SHARE_H
 
-#include "engine/engine.h"
+#include "engine/link/engine.h"
 
 enum share_state {
 	SHARE_NEW = 0,	 /* its export has not begun */

@@ -232,8 +232,29 @@ static void staged_commit(struct engine_chan *chan, struct engine_stage *stage)
 	copies_start(&stage->copies, false, TCPX_OK);
 }
 
+static void staged_stop(struct engine_runtime *runtime)
+{
+	sys_timer_del(&runtime->loop, &runtime->prefill_timer);
+}
+
+static uint8_t staged_token(const struct engine_session *session, const struct mem_region *region)
+{
+	(void)session;
+	return region->kind->staged ? WIRE_TOKEN_STAGED : 0;
+}
+
+static const struct path_extra staged_extra = {
+	.start = prefill_init,
+	.stop = staged_stop,
+	.token = staged_token,
+	.fill = prefill_hook_due,
+	.fill_drop = prefill_hook_drop,
+	.deliver = stage_deliver,
+	.flush = prefill_flush,
+};
+
 const struct path_ops path_staged = {
-	.name = "staged",
+	.extra = &staged_extra,
 	.core = CORE_PATH_STREAM,
 	.sources = staged_sources,
 	.claim = staged_claim,

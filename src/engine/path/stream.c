@@ -45,7 +45,6 @@ static tcpx_status stream_receive(struct engine_chan *chan, const struct core_pr
 }
 
 const struct path_ops path_stream = {
-	.name = "stream",
 	.core = CORE_PATH_STREAM,
 	.claim = stream_claim,
 	.load = stream_load,

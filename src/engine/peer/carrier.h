@@ -3,7 +3,7 @@
 #ifndef ENGINE_PEER_CARRIER_H
 #define ENGINE_PEER_CARRIER_H
 
-#include "engine/engine.h"
+#include "engine/peer/peer_calls.h"
 #include "engine/link/carrier_state.h"
 
 void carrier_changed(void *arg, unsigned index, const char *name, int up);

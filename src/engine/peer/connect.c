@@ -9,7 +9,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "engine/request/reconnect.h"
-#include "engine/calls.h"
+#include "engine/peer/peer_calls.h"
 #include "engine/peer/peer_route.h"
 #include "sys/addr.h"
 #include "sys/cpu.h"

@@ -3,7 +3,7 @@
  * takes about 40 KB. */
 #include "engine/peer/inbound.h"
 
-#include "engine/engine.h"
+#include "engine/peer/peer_calls.h"
 #include "sys/addr.h"
 
 #define HALF_OF_SOURCE 256 /* a host may start all its ranks at once */

@@ -4,27 +4,7 @@
 #ifndef ENGINE_PEER_INBOUND_H
 #define ENGINE_PEER_INBOUND_H
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/socket.h>
-
-#include "base/list.h"
-
-struct engine_peer;
-struct engine_session;
-
-struct session_inbound {
-	uint32_t most, live; /* most: TCPX_MAX_PEERS */
-	uint32_t nhalf, ndead;
-	struct list_node half; /* control link authenticated, channels still missing */
-	struct list_node dead; /* oldest first; the application has their handles */
-};
-
-struct peer_inbound {
-	bool live; /* it counts in session_inbound.live */
-	uint64_t source;
-	struct list_node half, dead;
-};
+#include "engine/link/engine.h"
 
 void inbound_init(struct session_inbound *inbound);
 

@@ -3,7 +3,7 @@
 #ifndef ENGINE_PEER_PATH_MTU_H
 #define ENGINE_PEER_PATH_MTU_H
 
-#include "engine/engine.h"
+#include "engine/peer/peer_calls.h"
 #include "engine/peer/peer_route.h"
 
 /* Largest payload of a packet on a control link: every IP path carries it. */

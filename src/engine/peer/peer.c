@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "engine/request/reconnect.h"
 #include "engine/link/block.h"
-#include "engine/calls.h"
+#include "engine/peer/peer_calls.h"
 #include "engine/channel/comms.h"
 #include "engine/request/goodbye_wait.h"
 #include "engine/request/pending.h"
@@ -46,6 +46,7 @@ void peer_free(struct link *link)
 	reconnect_put(peer);
 	pthread_mutex_destroy(&peer->link.lock);
 	handle_give(&peer->link.session->peers, peer);
+	runtime_peer_freed();
 }
 
 struct engine_peer *engine_peer_get(struct engine_session *session, uint64_t peer_id)

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/error.h"
-#include "engine/calls.h"
+#include "engine/peer/peer_calls.h"
 #include "engine/channel/comms.h"
 #include "engine/request/pending.h"
 #include "engine/link/place.h"

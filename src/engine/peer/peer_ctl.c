@@ -8,9 +8,8 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/engine.h"
+#include "engine/peer/peer_calls.h"
 #include "engine/link/here.h"
-#include "engine/calls.h"
 #include "engine/peer/carrier.h"
 #include "engine/channel/comms.h"
 #include "engine/request/pending.h"

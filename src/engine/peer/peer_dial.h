@@ -5,7 +5,7 @@
 #define ENGINE_PEER_PEER_DIAL_H
 
 #include "base/error.h"
-#include "engine/engine.h"
+#include "engine/peer/peer_calls.h"
 #include "engine/peer/peer_route.h"
 
 /* A dial under way: in peer->dialling.control, or in peer->dialling.channel, until it is connected,

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "engine/calls.h"
+#include "engine/peer/peer_calls.h"
 #include "engine/channel/comms.h"
 #include "engine/peer/path_mtu.h"
 #include "engine/peer/peer_dial.h"

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "engine/engine.h"
+#include "engine/peer/peer_calls.h"
 #include "sys/addr.h"
 #include "sys/crypto.h"
 

@@ -4,19 +4,9 @@
 #ifndef ENGINE_PEER_PEER_IDENTITY_H
 #define ENGINE_PEER_PEER_IDENTITY_H
 
-#include "base/error.h"
 #include "ctl/conn.h"
-#include "engine/link/identity_state.h"
+#include "engine/link/engine.h"
 #include "wire/hello.h"
-
-struct engine_peer;
-struct engine_session;
-
-struct session_identity {
-	struct ctl_identity own; /* constant */
-	_Atomic uint64_t impostors;
-	struct log_limit impostor_log; /* control thread */
-};
 
 /* At open, after the options, which may name an identity file: makes key, incarnation and uuid. */
 tcpx_status identity_of_session(struct engine_session *session);
@@ -28,15 +18,6 @@ tcpx_status identity_check_info(const struct wire_info *info);
 
 /* Whether the peer has the key that the dial expects. */
 bool peer_is_expected(const struct engine_peer *peer, const struct engine_peer *dial);
-
-/* peer_find.c, any thread: a live peer of that uuid, with a reference. keyed: one that has proven
- * the key of the uuid or is dialled by it; else one that only claims the uuid. peer_linked: without
- * a reference, so session.lock is held while the peer is used. */
-struct engine_peer *peer_by_uuid(struct engine_session *session, const uint8_t *uuid, bool keyed,
-				 const struct engine_peer *except);
-struct engine_peer *peer_linked(struct engine_session *session, const uint8_t *uuid, bool keyed,
-				const struct engine_peer *except);
-bool peer_is(struct engine_peer *peer, const uint8_t *uuid); /* it is the link of that session */
 
 /* Control thread, when a control link is up: */
 

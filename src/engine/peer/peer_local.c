@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "engine/calls.h"
+#include "engine/peer/peer_calls.h"
 
 #define LOCAL_TRIES 4 /* dials of a channel that the peer may close without an answer */
 

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/error.h"
-#include "engine/calls.h"
+#include "engine/peer/peer_calls.h"
 #include "engine/peer/carrier.h"
 #include "engine/link/here.h"
 #include "engine/peer/peer_route.h"

@@ -3,22 +3,11 @@
 #ifndef ENGINE_PEER_PEER_ROUTE_H
 #define ENGINE_PEER_PEER_ROUTE_H
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/socket.h>
-
 #include "ctl/race.h"
+#include "engine/link/engine.h"
 #include "wire/hello.h"
 
-struct engine_peer;
 struct wire_info;
-
-/* Where a peer can be reached. */
-struct peer_address {
-	struct sockaddr_storage known[WIRE_ADDR_MAX];
-	uint32_t count;
-	struct sockaddr_storage remote; /* of the control link */
-};
 
 void peer_addr_from_wire(const struct wire_address *from, struct sockaddr_storage *out);
 void peer_addr_to_wire(const struct sockaddr_storage *from, struct wire_address *out);

@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "engine/request/reconnect.h"
-#include "engine/calls.h"
+#include "engine/peer/peer_calls.h"
 #include "engine/channel/comms.h"
 #include "sys/addr.h"
 

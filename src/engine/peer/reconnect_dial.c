@@ -2,7 +2,7 @@
 /* The control thread's part of dialling again: begins the dial when its pause is over. */
 #include "base/clock.h"
 #include "engine/request/reconnect.h"
-#include "engine/engine.h"
+#include "engine/peer/peer_calls.h"
 
 static void reconnect_begin(struct engine_peer *peer)
 {

@@ -4,16 +4,8 @@
 #define ENGINE_PEER_SESSION_ADVERTISED_H
 
 #include "base/config.h"
+#include "engine/link/engine.h"
 #include "wire/hello.h"
-
-struct engine_session;
-
-struct session_advertised {
-	char *option; /* the option's text, or NULL */
-	/* its addresses, set once the session listens; port 0: the session's port */
-	struct wire_address addrs[WIRE_ADDR_MAX];
-	uint32_t count;
-};
 
 tcpx_status session_published_check(void); /* ERR_INVALID: TCPX_CTRL_IP is not an address */
 /* The addresses of the option advertise. Waits for name look-ups. ERR_NOT_FOUND; ERR_TIMED_OUT;

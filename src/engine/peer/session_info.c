@@ -9,7 +9,7 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "engine/channel/comms.h"
-#include "engine/engine.h"
+#include "engine/peer/peer_calls.h"
 #include "engine/peer/peer_route.h"
 #include "sys/addr.h"
 #include "sys/iface.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Refused requests that wait for a goodbye of the peer, in the order of their refusals. */
-#include "engine/engine.h"
+#include "engine/request/request_calls.h"
 #include "engine/request/goodbye_wait.h"
 
 #include "base/clock.h"

@@ -8,20 +8,7 @@
 #ifndef ENGINE_REQUEST_GOODBYE_WAIT_H
 #define ENGINE_REQUEST_GOODBYE_WAIT_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "base/list.h"
-#include "sys/loop.h"
-#include <tcpx/types.h>
-
-struct engine_peer;
-struct engine_request;
-
-struct peer_goodbye_wait {
-	struct list_node waiting; /* lock: requests that were refused */
-	struct sys_timer timer;	  /* control thread */
-};
+#include "engine/link/engine.h"
 
 void goodbye_wait_init(struct engine_peer *peer);
 /* The core ended the request. True: it waits here; its memory is no longer used. */

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/calls.h"
+#include "engine/request/request_calls.h"
 #include "engine/channel/lead.h"
 #include "engine/request/ready.h"
 #include "sys/futex.h"

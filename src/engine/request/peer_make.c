@@ -3,7 +3,7 @@
 #include "engine/link/block.h"
 #include "engine/request/goodbye_wait.h"
 #include "engine/request/pending.h"
-#include "engine/engine.h"
+#include "engine/request/request_calls.h"
 #include "engine/link/hold.h"
 #include "sys/cpu.h"
 

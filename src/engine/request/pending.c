@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "engine/calls.h"
+#include "engine/request/request_calls.h"
 
 #define LOSSES_SAID 10 /* lines in 10 s */
 

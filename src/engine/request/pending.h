@@ -4,22 +4,7 @@
 #ifndef ENGINE_REQUEST_PENDING_H
 #define ENGINE_REQUEST_PENDING_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/list.h"
-#include <tcpx/types.h>
-
-struct engine_peer;
-struct engine_request;
-struct mem_region;
-
-/* Of one peer; peer.lock. */
-struct peer_pending {
-	struct list_node requests, notes;
-	size_t note_bytes;
-};
+#include "engine/link/engine.h"
 
 void pending_init(struct engine_peer *peer);
 /* Whether anything waits. */

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "engine/calls.h"
+#include "engine/request/request_calls.h"
 #include "engine/channel/lead.h"
 #include "sys/futex.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dialling links again that ended: when, by which handle, and what moves to the new link. */
-#include "engine/engine.h"
+#include "engine/request/request_calls.h"
 #include "engine/request/reconnect.h"
 
 #include <stdlib.h>

@@ -7,24 +7,7 @@
 #ifndef ENGINE_REQUEST_RECONNECT_H
 #define ENGINE_REQUEST_RECONNECT_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include <tcpx/types.h>
-
-struct engine_peer;
-struct engine_request;
-struct engine_session;
-struct reconnect_target;
-
-/* Of one peer; session.lock. */
-struct peer_reconnect {
-	struct reconnect_target *target; /* how to dial it again; or NULL */
-	struct engine_peer *now; /* the present link of the handle, after its own link ended */
-	bool successor;		 /* made for the handle of another peer: its end frees it */
-	bool awaiting;		 /* its dial waits: for a pause to end, or for the peer's dial */
-	int64_t at_ns;		 /* successor: when the dial begins */
-};
+#include "engine/link/engine.h"
 
 /* Keeps what is needed to dial the peer again. ERR_NO_MEMORY. */
 tcpx_status reconnect_keep(struct engine_peer *peer, int64_t timeout_ns);

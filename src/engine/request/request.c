@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/request/reconnect.h"
-#include "engine/calls.h"
+#include "engine/request/request_calls.h"
 #include "engine/request/goodbye_wait.h"
 #include "engine/request/pending.h"
 #include "engine/channel/lead.h"
@@ -14,7 +14,7 @@
 #include "engine/link/program.h"
 #include "engine/request/ready.h"
 #include "engine/channel/rx_into.h"
-#include "engine/path/share.h"
+#include "engine/path/paths.h"
 #include "sys/futex.h"
 
 tcpx_status engine_request_prepare(struct engine_session *session, uint64_t peer_id,
@@ -45,7 +45,7 @@ tcpx_status engine_request_prepare(struct engine_session *session, uint64_t peer
 		return status;
 	}
 	request->xfer.prog = &request->prog;
-	share_ahead(request);
+	path_prepared(request);
 	handle_publish(&session->requests, request);
 	out_request->id = request->slot.id;
 	return TCPX_OK;

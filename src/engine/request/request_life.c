@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/engine.h"
+#include "engine/request/request_calls.h"
 #include "engine/channel/lead.h"
 #include "engine/path/direct.h"
 #include "engine/path/lone.h"

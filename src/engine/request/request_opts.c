@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "engine/request/reconnect.h"
-#include "engine/calls.h"
+#include "engine/request/request_calls.h"
 
 static tcpx_status request_copy_notify(enum tcpx_op op, const void *data, size_t bytes, int has,
 				       void **out_copy)

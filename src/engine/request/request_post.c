@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/request/reconnect.h"
-#include "engine/calls.h"
+#include "engine/request/request_calls.h"
 #include "engine/channel/comms.h"
 #include "engine/request/pending.h"
 #include "engine/path/lone.h"

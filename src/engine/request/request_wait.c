@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "engine/request/reconnect.h"
-#include "engine/calls.h"
+#include "engine/request/request_calls.h"
 #include "engine/channel/comms.h"
 #include "engine/channel/lead.h"
 #include "engine/link/vanish.h"

@@ -40,6 +40,7 @@ struct engine_runtime {
 	_Atomic uint32_t fork_generation; /* of the process that started the runtime */
 	struct list_node late;		  /* closed sessions whose memory a copy still uses; lock */
 	bool late_looked;		  /* a thread waits for them; lock */
+	_Atomic uint32_t peers_freed;	  /* futex: how many peers of all sessions were freed */
 	struct sys_post prefill_post;	  /* a peer waits for staging memory */
 	_Atomic bool prefill_watched;
 	_Atomic uint32_t lone_posted, lone_answered; /* lone.c: transfers that have the turn */
@@ -59,21 +60,8 @@ void runtime_put(void);
 /* runtime.c */
 /* Runs fn(arg) on the control thread and waits for its end. */
 void runtime_call(void (*fn)(void *arg), void *arg);
+/* Any thread: a peer was freed, so that a session that closes may be free to go. */
+void runtime_peer_freed(void);
 bool runtime_is_control(void); /* the calling thread is the control thread */
-
-/* worker.c */
-tcpx_status worker_start(struct engine_worker *worker, uint32_t index, bool lanes);
-void worker_stop(struct engine_worker *worker);
-void worker_kick(struct engine_chan *chan);
-bool worker_sleeps(const struct engine_chan *chan);
-void worker_again(struct engine_chan *chan); /* the worker calls calls->event(EPOLLIN) soon */
-void worker_poll(struct engine_chan *chan);  /* the same on the worker, which also yields */
-void worker_look(struct engine_chan *chan);  /* the worker calls calls->kicked() soon */
-void worker_bury(struct engine_chan *chan);  /* takes over a reference, dropped after the round */
-/* An application polled and found nothing, so the lanes' worker may spin. */
-void worker_looked(void);
-/* An application polled just now, so the lanes' worker may be awake. */
-bool worker_watched(void);
-bool worker_is_current(const struct engine_worker *worker);
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs functions on the control thread of the runtime. */
-#include "engine/engine.h"
+#include "engine/runtime/engine_runtime.h"
+
+#include "sys/futex.h"
 
 struct engine_runtime engine_runtime = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -27,6 +29,13 @@ static void call_run(struct sys_post *post)
 bool runtime_is_control(void)
 {
 	return pthread_equal(pthread_self(), engine_runtime.control);
+}
+
+/* The session may be gone already, so the word that its closer sleeps on is not in it. */
+void runtime_peer_freed(void)
+{
+	atomic_fetch_add(&engine_runtime.peers_freed, 1);
+	sys_futex_wake(&engine_runtime.peers_freed, INT_MAX);
 }
 
 void runtime_call(void (*fn)(void *arg), void *arg)

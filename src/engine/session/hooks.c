@@ -5,11 +5,10 @@
 
 #include "base/error.h"
 #include "engine/request/goodbye_wait.h"
-#include "engine/engine.h"
+#include "engine/session/calls.h"
 #include "engine/link/hold.h"
-#include "engine/link/prefill.h"
+#include "engine/path/paths.h"
 #include "engine/channel/rx_into.h"
-#include "engine/link/stage.h"
 
 static void hook_ended(void *arg, struct core_xfer *xfer)
 {
@@ -86,8 +85,7 @@ static void hook_note_ended(void *arg)
 static tcpx_status hook_deliver(void *arg, struct core_xfer *xfer, const void *data, uint64_t bytes)
 {
 	/* A page fault in the caller's memory may take long: nothing is copied under the lock. */
-	return bytes ? stage_deliver(arg, LIST_ENTRY(xfer, struct engine_request, xfer), data,
-				     bytes)
+	return bytes ? path_deliver(arg, LIST_ENTRY(xfer, struct engine_request, xfer), data, bytes)
 		     : TCPX_OK;
 }
 
@@ -157,12 +155,12 @@ static void hook_stage_give(void *arg, uint64_t bytes)
 
 static void hook_fill(void *arg)
 {
-	prefill_hook_due(arg);
+	path_fill(arg);
 }
 
 static void hook_fill_drop(void *arg, struct core_job *job)
 {
-	prefill_hook_drop(arg, job);
+	path_fill_drop(arg, job);
 }
 
 static void *hook_alloc(void *arg, size_t bytes)
@@ -267,7 +265,7 @@ static void hooks_run(struct engine_peer *peer, bool here)
 {
 	uint64_t mask;
 
-	prefill_flush(peer);
+	path_flush(peer);
 	while ((mask = atomic_exchange(&peer->link.kick_mask, 0))) {
 		while (mask) {
 			uint32_t channel = (uint32_t)__builtin_ctzll(mask);
@@ -303,7 +301,7 @@ static void hooks_posted(struct link *link, enum post_sends sends)
 	struct engine_chan *first = NULL;
 	uint64_t mask, later = 0;
 
-	prefill_flush(peer);
+	path_flush(peer);
 	mask = atomic_exchange(&peer->link.kick_mask, 0);
 	if (sends != POST_NOTHING && (mask & 1ull << CORE_LANE)) {
 		hooks_kick(peer, CORE_LANE, true);

@@ -4,13 +4,11 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/calls.h"
-#include "engine/channel/comms.h"
+#include "engine/session/calls.h"
 #include "engine/request/pending.h"
-#include "engine/import.h"
+#include "engine/link/import.h"
 #include "engine/path/paths.h"
 #include "engine/channel/rx_into.h"
-#include "engine/path/share.h"
 
 #define IMPORT_TAG (1ull << 63)
 
@@ -18,14 +16,9 @@ tcpx_status engine_region_register(struct engine_session *session, void *addr, u
 				   const tcpx_region_opts *opts, tcpx_region *out_region)
 {
 	tcpx_status status = mem_region_add(session->regions, addr, length, opts, &out_region->id);
-	struct mem_region *region = NULL;
 
-	if (status == TCPX_OK && session->plugin)
-		region = mem_region_get(session->regions, out_region->id);
-	if (region) {
-		comms_cover_check(session, region);
-		mem_region_put(region);
-	}
+	if (status == TCPX_OK)
+		path_registered(session, out_region->id);
 	return status;
 }
 
@@ -134,10 +127,7 @@ static void region_token_write(struct engine_session *session, struct mem_region
 		.kind = (uint8_t)region->kind->kind, .rights = (uint8_t)region->rights, .key = key};
 
 	parts.flags = region->flags & TCPX_REGION_STABLE ? WIRE_TOKEN_STABLE : 0;
-	if (region->kind->staged)
-		parts.flags |= WIRE_TOKEN_STAGED;
-	if (comms_takes(session, region))
-		parts.flags |= WIRE_TOKEN_MESSAGES;
+	parts.flags |= path_token(session, region);
 	wire_token_encode(&parts, token);
 }
 

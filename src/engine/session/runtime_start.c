@@ -6,10 +6,10 @@
 #include "base/config.h"
 #include "base/error.h"
 #include "engine/peer/carrier.h"
-#include "engine/engine.h"
+#include "engine/session/calls.h"
 #include "engine/link/hold.h"
 #include "engine/link/place.h"
-#include "engine/link/prefill.h"
+#include "engine/path/paths.h"
 #include "sys/cpu.h"
 #include "sys/fork.h"
 
@@ -54,7 +54,7 @@ static void runtime_stop(struct engine_runtime *runtime, uint32_t started, bool 
 	runtime->workers = NULL;
 	sys_links_close(&runtime->links);
 	reaper_stop(runtime);
-	sys_timer_del(&runtime->loop, &runtime->prefill_timer);
+	path_stop(runtime);
 	sys_loop_fini(&runtime->loop);
 	mem_staging_stop();
 }
@@ -80,7 +80,7 @@ static tcpx_status runtime_start(struct engine_runtime *runtime, uint32_t worker
 	if (sys_links_open(&runtime->loop, &runtime->links) != TCPX_OK)
 		LOG_DEBUG("lost carriers show by silence only: %s", error_last()->what);
 	reaper_init(runtime);
-	prefill_init(runtime);
+	path_start(runtime);
 	runtime->workers = calloc(workers + 1, sizeof(*runtime->workers));
 	runtime->nworkers = workers;
 	atomic_store(&runtime->stop, 0);

@@ -4,24 +4,23 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/error.h"
-#include "engine/calls.h"
+#include "engine/session/calls.h"
 #include "engine/channel/comms.h"
-#include "engine/import.h"
+#include "engine/link/import.h"
 #include "engine/channel/lead.h"
 #include "sys/addr.h"
 #include "sys/cpu.h"
 #include "sys/crypto.h"
 #include "sys/fd.h"
 #include "sys/fork.h"
+#include "sys/futex.h"
 
 #define SESSION_MAGIC 0x74637078u
 #define CLOSE_WAIT_NS CLOCK_S_NS
-#define LATE_LOOK_US 10000
 
 static void session_init(struct engine_session *session)
 {
@@ -68,17 +67,28 @@ static void session_destroy(struct engine_session *session)
 	free(session);
 }
 
-/* Releases the requests that ended. One whose staged memory is still being copied ends later. */
-static void session_requests_free(struct engine_session *session)
+/* Releases all requests. One whose memory a copy still uses is freed when the copy has ended. */
+static void session_requests_release(struct engine_session *session)
 {
 	for (uint32_t i = 0; i < session->requests.count; i++) {
 		struct engine_request *request = handle_at(&session->requests, i);
 
-		if (!request || atomic_load(&request->state) == REQUEST_ACTIVE)
-			continue;
-		handle_hide(request);
-		request_put(request);
+		if (request)
+			(void)engine_request_release(session, request->slot.id);
 	}
+}
+
+/* Sleeps until the last peer is freed, or the deadline has passed. */
+static void session_peers_await(struct engine_session *session, int64_t deadline_ns)
+{
+	_Atomic uint32_t *freed = &engine_runtime.peers_freed;
+	uint32_t seen;
+
+	do {
+		seen = atomic_load(freed);
+		if (!atomic_load(&session->peers.live))
+			return;
+	} while (sys_futex_wait(freed, seen, deadline_ns) == 0);
 }
 
 /* Frees sessions that closed while a copy used their memory, once that copy has ended. */
@@ -92,7 +102,6 @@ static void sessions_free_late(void)
 		LIST_FOREACH(pos, &engine_runtime.late) {
 			struct engine_session *one = LIST_ENTRY(pos, struct engine_session, node);
 
-			session_requests_free(one);
 			if (atomic_load(&one->peers.live))
 				continue;
 			late = one;
@@ -107,20 +116,26 @@ static void sessions_free_late(void)
 	}
 }
 
-/* Waits as long as it takes: the application may never open or close another session. */
+/*
+ * Waits as long as it takes: the application may never open or close another session. The control
+ * thread cannot do this, because the end of the last session joins it.
+ */
 static void *sessions_late_main(void *arg)
 {
 	struct engine_runtime *runtime = arg;
-	bool left;
 
-	do {
-		usleep(LATE_LOOK_US);
+	for (;;) {
+		uint32_t seen = atomic_load(&runtime->peers_freed);
+		bool left;
+
 		sessions_free_late();
 		pthread_mutex_lock(&runtime->lock);
 		left = runtime->late_looked = !list_empty(&runtime->late);
 		pthread_mutex_unlock(&runtime->lock);
-	} while (left);
-	return NULL;
+		if (!left)
+			return NULL;
+		sys_futex_wait(&runtime->peers_freed, seen, -1);
+	}
 }
 
 /* If no thread can be started, the next open or close frees the session. */
@@ -137,6 +152,7 @@ static void session_free_later(struct engine_session *session)
 		pthread_detach(thread);
 	}
 	pthread_mutex_unlock(&runtime->lock);
+	runtime_peer_freed(); /* the last one may have gone before the session was in the list */
 }
 
 static void session_enlist(void *arg)
@@ -237,7 +253,6 @@ static void session_close_barrier(void *arg)
 
 void engine_session_close(struct engine_session *session)
 {
-	int64_t deadline;
 	uint32_t i;
 
 	if (session->fork_generation != sys_fork_generation()) {
@@ -256,13 +271,9 @@ void engine_session_close(struct engine_session *session)
 		handle_hide(import);
 		handle_put(&session->imports, import);
 	}
+	session_requests_release(session);
 	/* Copies of staged memory and channels that a worker serves keep their peer a while. */
-	deadline = clock_after(CLOSE_WAIT_NS);
-	session_requests_free(session);
-	while (atomic_load(&session->peers.live) && clock_now_ns() < deadline) {
-		usleep(1000);
-		session_requests_free(session);
-	}
+	session_peers_await(session, clock_after(CLOSE_WAIT_NS));
 	runtime_call(session_close_barrier, NULL);
 	sessions_free_late();
 	if (!atomic_load(&session->peers.live)) {

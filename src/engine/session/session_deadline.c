@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ends requests at their deadlines, on the control thread. */
-#include "engine/engine.h"
+#include "engine/session/calls.h"
 
 #include "base/clock.h"
 #include "engine/request/pending.h"

@@ -4,7 +4,7 @@
 
 #include "base/config.h"
 #include "base/error.h"
-#include "engine/calls.h"
+#include "engine/session/calls.h"
 #include "engine/path/share.h"
 #include "engine/peer/peer_route.h"
 #include "sys/addr.h"

@@ -3,23 +3,7 @@
 #ifndef ENGINE_SESSION_SESSION_LISTEN_H
 #define ENGINE_SESSION_SESSION_LISTEN_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "engine/peer/rail_state.h"
-#include "net/local/local.h"
-
-struct ctl_listener;
-struct engine_session;
-
-struct session_listen {
-	bool begun; /* session.lock: the session listens, or a call is about to make it listen */
-	uint16_t port;
-	struct ctl_listener *at[ENGINE_RAILS_MAX]; /* by rail */
-	uint32_t count;
-	struct transport_listener *local; /* or NULL */
-	char local_name[LOCAL_NAME_MAX];
-};
+#include "engine/link/engine.h"
 
 /* Control thread: opens the local listener unless it is open. False: that is not possible. */
 bool session_local_open(struct engine_session *session);

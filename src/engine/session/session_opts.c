@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/error.h"
-#include "engine/calls.h"
+#include "engine/session/calls.h"
 #include "net/net_wrapper.h"
 #include "sys/addr.h"
 #include "sys/cpu.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A request, from its preparation to its release. */
-#ifndef ENGINE_REQUEST_ENGINE_REQUEST_H
-#define ENGINE_REQUEST_ENGINE_REQUEST_H
+#ifndef ENGINE_LINK_ENGINE_REQUEST_H
+#define ENGINE_LINK_ENGINE_REQUEST_H
 
 #include "base/list.h"
 #include "core/link.h"
@@ -76,33 +76,5 @@ struct engine_request {
 	int64_t posted_ns;
 	tcpx_completion completion;
 };
-
-/* request_life.c */
-void request_ended(struct engine_request *request);
-/* peer.lock: its memory is no longer used. */
-void request_quiet(struct engine_request *request);
-/* peer.lock: it is no longer active. Wakes the threads that wait. */
-void request_set_state(struct engine_request *request, uint32_t state);
-/* request_opts.c: checks the options and takes them over. */
-tcpx_status request_take_options(struct engine_request *request, const tcpx_request_opts *opts);
-/* request_life.c, peer.lock: gives an active request to the core, whose status it returns. On an
- * error the caller gives the regions back. */
-tcpx_status request_hand_over(struct engine_request *request);
-void request_io_put(struct engine_request *request);
-void request_free(void *object);
-/* The request of a handle, with a reference, or NULL and ERR_STALE as the last error. Another
- * thread may release it meanwhile: compare slot.id under the lock. request_put: no lock held. */
-struct engine_request *request_get(struct engine_session *session, uint64_t id);
-void request_put(struct engine_request *request);
-tcpx_status request_stale(void);	/* sets the error ERR_STALE */
-tcpx_status request_still_active(void); /* sets the error ERR_STATE */
-/* A request's peer with a reference; request_lock() also locks it. */
-struct engine_peer *request_peer(struct engine_request *request);
-struct engine_peer *request_lock(struct engine_request *request);
-void request_unlock(struct engine_peer *peer);
-
-/* notes.c */
-void note_published(struct engine_peer *peer, struct core_notify_in *msg);
-void notes_drop_all(struct engine_session *session);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rails of a session, and what the dialling side of a link knows of them towards its peer. */
-#ifndef ENGINE_PEER_RAIL_STATE_H
-#define ENGINE_PEER_RAIL_STATE_H
+#ifndef ENGINE_LINK_RAIL_STATE_H
+#define ENGINE_LINK_RAIL_STATE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,61 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A peer: the session at the other end of a link, how it is reached, and whether it is alive. */
-#ifndef ENGINE_PEER_ENGINE_PEER_H
-#define ENGINE_PEER_ENGINE_PEER_H
+/* What a peer does: the functions of its files, and what the public calls of a peer do. */
+#ifndef ENGINE_PEER_PEER_CALLS_H
+#define ENGINE_PEER_PEER_CALLS_H
 
-#include "ctl/conn.h"
-#include "engine/link/engine_link.h"
-#include "engine/link/identity_state.h"
-#include "engine/peer/control_state.h"
-#include "engine/peer/dial_state.h"
 #include "engine/peer/inbound.h"
+#include "engine/peer/peer_identity.h"
 #include "engine/peer/peer_local.h"
 #include "engine/peer/peer_route.h"
-#include "engine/peer/rail_state.h"
-#include "engine/request/reconnect.h"
-#include "engine/request/goodbye_wait.h"
-#include "engine/request/pending.h"
-#include "net/net.h"
+#include "engine/peer/session_advertised.h"
+#include "engine/request/request_calls.h"
 
-#include <tcpx/tcpx.h>
+/* The next step of a session that may not leave loopback. */
+#define ENGINE_NEXT_KEY                                                                            \
+	"make one with 'tcpx key new FILE' and set TCPX_KEY_FILE on both sides, or go without "    \
+	"(--insecure, TCPX_SESSION_INSECURE)"
 
-struct engine_chan;
-struct engine_peer_comms;
-struct engine_shares;
+tcpx_status engine_info(struct engine_session *session, void *buf, size_t cap, size_t *out_len);
+tcpx_status engine_connect(struct engine_session *session, const struct wire_info *info,
+			   const char *address, const tcpx_connect_opts *opts, tcpx_peer *out_peer);
+tcpx_status engine_disconnect(struct engine_session *session, uint64_t peer_id);
+tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64_t timeout_ns);
+tcpx_status engine_peer_find(struct engine_session *session, const char *name, tcpx_peer *out_peer);
+tcpx_status engine_channel_query(struct engine_session *session, uint64_t peer_id, uint32_t index,
+				 tcpx_channel_info *out_info);
+tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
+			      tcpx_peer_info *out_info);
+tcpx_status engine_peer_error(struct engine_session *session, uint64_t peer_id,
+			      tcpx_error *out_error);
+void engine_counters(struct engine_session *session, tcpx_counters *out_counters);
+void engine_key(struct engine_session *session, char out_key[65]); /* hex, or "" */
 
-struct engine_peer {
-	struct link link; /* first: the handle is its slot */
-	uint64_t slot_id; /* its handle, even after it was hidden */
-	struct peer_identity who;
-	_Atomic uint32_t state; /* enum tcpx_peer_state; futex */
-	tcpx_error error;	/* lock: why it is dead */
-	const char *transport;
-	uint32_t nbulk, chunk_bytes;
-	uint64_t post_seq;		       /* lock */
-	uint64_t rate[2];		       /* lock: bytes a second of READs, WRITEs */
-	uint64_t unread;		       /* session.queue.lock: notifications */
-	struct peer_pending pending;	       /* lock: posted while it connects */
-	struct peer_goodbye_wait goodbye_wait; /* lock: refused requests that wait for a goodbye */
-	struct peer_reconnect reconnect;       /* session.lock */
-	struct engine_shares *shared;	       /* lock: memory shared with it; or NULL */
-	struct engine_peer_comms *comms;       /* its plugin channels; or NULL */
+/* The live peer of a handle with a reference, or NULL and ERR_STALE as the last error. */
+struct engine_peer *engine_peer_get(struct engine_session *session, uint64_t peer_id);
 
-	/* control thread only */
-	struct peer_address address;
-	struct peer_dialling dialling;
-	struct peer_control control;
-	struct peer_rails rails;
-	struct peer_local shared_memory; /* dials of channels through it */
-	struct peer_inbound inbound;
-	struct list_node node;	      /* session->peer_list */
-	struct list_node accept_node; /* session->queue.accepts, with a reference */
-	bool dialler, counted_up, released, died;
-	bool exposed; /* session.lock: the application had its handle before it was up */
-};
-
-/* peer_*.c, request/peer_make.c: control thread unless said otherwise */
-struct engine_peer *peer_create(struct engine_session *session); /* any thread */
-void peer_enlist(struct engine_peer *peer); /* any thread: look-ups find it from now on */
+/* peer_*.c: control thread unless said otherwise */
 void peer_woken(struct sys_post *post);
 void peer_free(struct link *link); /* any thread: the last reference is gone */
 void peer_counters_add(tcpx_counters *sum, const struct core_link *link);

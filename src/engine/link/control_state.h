@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A peer's control link, and the signs of life that it carries. Control thread, except for the
  * round-trip time. */
-#ifndef ENGINE_PEER_CONTROL_STATE_H
-#define ENGINE_PEER_CONTROL_STATE_H
+#ifndef ENGINE_LINK_CONTROL_STATE_H
+#define ENGINE_LINK_CONTROL_STATE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The dials of a link: those of its control link and of its channels, and when one is repeated.
  * Control thread only. */
-#ifndef ENGINE_PEER_DIAL_STATE_H
-#define ENGINE_PEER_DIAL_STATE_H
+#ifndef ENGINE_LINK_DIAL_STATE_H
+#define ENGINE_LINK_DIAL_STATE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A region of a peer: its token, and the handle that it was imported by. */
-#ifndef ENGINE_IMPORT_H
-#define ENGINE_IMPORT_H
+#ifndef ENGINE_LINK_IMPORT_H
+#define ENGINE_LINK_IMPORT_H
 
-#include "engine/engine.h"
+#include "engine/link/engine.h"
 
 struct engine_import {
 	struct handle_slot slot;
@@ -11,7 +11,5 @@ struct engine_import {
 	uint64_t peer_id, link_id; /* the handle that it was imported by, its link's own */
 	struct wire_token token;
 };
-
-void import_free(void *object); /* the last reference went */
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "engine/engine.h"
+#include "engine/link/engine.h"
 #include "sys/cpu.h"
 #include "sys/fd.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a session counts; engine_counters() reports it together with what its live peers count. */
-#ifndef ENGINE_PEER_SESSION_COUNTERS_H
-#define ENGINE_PEER_SESSION_COUNTERS_H
+#ifndef ENGINE_LINK_SESSION_COUNTERS_H
+#define ENGINE_LINK_SESSION_COUNTERS_H
 
 #include <stdatomic.h>
 #include <stdint.h>

@@ -7,16 +7,16 @@
  * line is logged, and no system call but a wake-up is made (base/law.h). Locks that are held across
  * a call of a transport (chan.poll.lock) are taken by its owner, and never by the control thread.
  */
-#ifndef ENGINE_ENGINE_H
-#define ENGINE_ENGINE_H
+#ifndef ENGINE_LINK_ENGINE_H
+#define ENGINE_LINK_ENGINE_H
 
 #include "base/law.h"
-#include "engine/channel/chan_calls.h"
 #include "engine/link/channel.h"
-#include "engine/peer/engine_peer.h"
-#include "engine/request/engine_request.h"
+#include "engine/link/engine_peer.h"
+#include "engine/link/engine_request.h"
+#include "engine/link/engine_session.h"
+#include "engine/link/worker.h"
 #include "engine/runtime/engine_runtime.h"
-#include "engine/session/engine_session.h"
 #include <tcpx/tcpx.h>
 
 #define ENGINE_SHARE_BUCKETS 64
@@ -48,5 +48,17 @@ static inline void session_unlock(struct engine_session *of)
 	law_leave();
 	pthread_mutex_unlock(&of->lock);
 }
+
+/* peer_find.c, any thread: a live peer of that uuid, with a reference. keyed: one that has proven
+ * the key of the uuid or is dialled by it; else one that only claims the uuid. peer_linked: without
+ * a reference, so session.lock is held while the peer is used. */
+struct engine_peer *peer_by_uuid(struct engine_session *session, const uint8_t *uuid, bool keyed,
+				 const struct engine_peer *except);
+struct engine_peer *peer_linked(struct engine_session *session, const uint8_t *uuid, bool keyed,
+				const struct engine_peer *except);
+bool peer_is(struct engine_peer *peer, const uint8_t *uuid); /* it is the link of that session */
+
+/* engine_link.c, any thread: the timer of its deadlines may be due earlier than it is set to. */
+void session_timer_kick(struct engine_session *session);
 
 #endif

@@ -1,27 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A session: its options, its peers, and what it hands to the application. */
-#ifndef ENGINE_SESSION_ENGINE_SESSION_H
-#define ENGINE_SESSION_ENGINE_SESSION_H
+#ifndef ENGINE_LINK_ENGINE_SESSION_H
+#define ENGINE_LINK_ENGINE_SESSION_H
 
 #include "ctl/conn.h"
 #include "engine/link/account.h"
 #include "engine/link/deferred_state.h"
+#include "engine/link/rail_state.h"
+#include "engine/link/session_counters.h"
+#include "engine/link/session_state.h"
 #include "engine/runtime/handles.h"
-#include "engine/peer/inbound.h"
-#include "engine/peer/peer_identity.h"
-#include "engine/peer/rail_state.h"
-#include "engine/peer/session_counters.h"
-#include "engine/peer/session_advertised.h"
-#include "engine/request/ready.h"
-#include "engine/session/session_deadline.h"
-#include "engine/session/session_listen.h"
-#include "engine/session/session_opts.h"
 #include "mem/region.h"
 
 #include <tcpx/tcpx.h>
 
 #define ENGINE_EAGER_BUDGET (1u << 20)
 #define ENGINE_READ_WINDOW 64
+
+struct engine_plugin;
 
 struct engine_session {
 	_Atomic uint32_t magic;

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Workers: the threads that serve channels. */
+#ifndef ENGINE_LINK_WORKER_H
+#define ENGINE_LINK_WORKER_H
+
+#include "engine/runtime/engine_runtime.h"
+
+tcpx_status worker_start(struct engine_worker *worker, uint32_t index, bool lanes);
+void worker_stop(struct engine_worker *worker);
+void worker_kick(struct engine_chan *chan);
+bool worker_sleeps(const struct engine_chan *chan);
+void worker_again(struct engine_chan *chan); /* the worker calls calls->event(EPOLLIN) soon */
+void worker_poll(struct engine_chan *chan);  /* the same on the worker, which also yields */
+void worker_look(struct engine_chan *chan);  /* the worker calls calls->kicked() soon */
+void worker_bury(struct engine_chan *chan);  /* takes over a reference, dropped after the round */
+/* An application polled and found nothing, so the lanes' worker may spin. */
+void worker_looked(void);
+/* An application polled just now, so the lanes' worker may be awake. */
+bool worker_watched(void);
+bool worker_is_current(const struct engine_worker *worker);
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a request does: the functions of its files, and what the public calls of requests and
+ * of the queues do. */
+#ifndef ENGINE_REQUEST_REQUEST_CALLS_H
+#define ENGINE_REQUEST_REQUEST_CALLS_H
+
+#include "engine/channel/chan_calls.h"
+#include "engine/request/goodbye_wait.h"
+#include "engine/request/pending.h"
+#include "engine/request/ready.h"
+#include "engine/request/reconnect.h"
+
+tcpx_status engine_accept(struct engine_session *session, int64_t timeout_ns, tcpx_peer *out_peer);
+tcpx_status engine_event_take(struct engine_session *session, tcpx_event *out_event);
+uint32_t engine_poll(struct engine_session *session, tcpx_completion *completions, uint32_t max);
+tcpx_status engine_wait(struct engine_session *session, int64_t timeout_ns);
+int engine_session_fd(struct engine_session *session);
+tcpx_status engine_request_prepare(struct engine_session *session, uint64_t peer_id,
+				   enum tcpx_op op, const tcpx_segment *segments, size_t count,
+				   const tcpx_request_opts *opts, tcpx_request *out_request);
+tcpx_status engine_request_notify(struct engine_session *session, uint64_t request,
+				  const void *data, size_t bytes, int has);
+tcpx_status engine_request_post(struct engine_session *session, uint64_t id);
+tcpx_status engine_request_post_many(struct engine_session *session, const tcpx_request *requests,
+				     uint32_t count, tcpx_status *statuses);
+tcpx_status engine_request_test(struct engine_session *session, uint64_t id,
+				tcpx_completion *out_completion);
+tcpx_status engine_request_wait(struct engine_session *session, uint64_t id, int64_t timeout_ns,
+				tcpx_completion *out_completion);
+tcpx_status engine_request_cancel(struct engine_session *session, uint64_t id);
+tcpx_status engine_request_release(struct engine_session *session, uint64_t id);
+tcpx_status engine_request_error(struct engine_session *session, uint64_t id,
+				 tcpx_error *out_error);
+tcpx_status engine_notify_send(struct engine_session *session, uint64_t peer_id, const void *data,
+			       size_t bytes);
+tcpx_status engine_notify_take(struct engine_session *session, int64_t timeout_ns,
+			       tcpx_notification *out_notification);
+void engine_note_release(struct engine_session *session, tcpx_notification *notification);
+void session_accepted(struct engine_session *session, struct engine_peer *peer);
+
+/* request_life.c */
+void request_ended(struct engine_request *request);
+/* peer.lock: its memory is no longer used. */
+void request_quiet(struct engine_request *request);
+/* peer.lock: it is no longer active. Wakes the threads that wait. */
+void request_set_state(struct engine_request *request, uint32_t state);
+/* request_opts.c: checks the options and takes them over. */
+tcpx_status request_take_options(struct engine_request *request, const tcpx_request_opts *opts);
+/* request_life.c, peer.lock: gives an active request to the core, whose status it returns. On an
+ * error the caller gives the regions back. */
+tcpx_status request_hand_over(struct engine_request *request);
+void request_io_put(struct engine_request *request);
+void request_free(void *object);
+/* The request of a handle, with a reference, or NULL and ERR_STALE as the last error. Another
+ * thread may release it meanwhile: compare slot.id under the lock. request_put: no lock held. */
+struct engine_request *request_get(struct engine_session *session, uint64_t id);
+void request_put(struct engine_request *request);
+tcpx_status request_stale(void);	/* sets the error ERR_STALE */
+tcpx_status request_still_active(void); /* sets the error ERR_STATE */
+/* A request's peer with a reference; request_lock() also locks it. */
+struct engine_peer *request_peer(struct engine_request *request);
+struct engine_peer *request_lock(struct engine_request *request);
+void request_unlock(struct engine_peer *peer);
+
+/* notes.c */
+void note_published(struct engine_peer *peer, struct core_notify_in *msg);
+void notes_drop_all(struct engine_session *session);
+
+/* peer_make.c, any thread. peer_enlist: look-ups find the peer from now on. */
+struct engine_peer *peer_create(struct engine_session *session);
+void peer_enlist(struct engine_peer *peer);
+
+#endif
