@@ -145,6 +145,7 @@ class backend final : public nixlBackendEngine
 			else if (status != TCPX_OK)
 				say_last(TCPX_LOG_INFO, "an agent ends");
 		}
+		say_ended_rest();
 		objects_.clear();
 		late_.clear();
 		tcpx_session_close(session_); // NULL, and in a forked child, too

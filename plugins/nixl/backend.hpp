@@ -29,7 +29,9 @@ std::string converted(std::string text, int (*change)(int));
 // One line on stderr, from that level on.
 [[gnu::format(printf, 2, 3)]] void say(tcpx_log_level level, const char *format, ...);
 void say_last(tcpx_log_level level, const char *doing); // the library's last error
-void say_ended(const char *doing, const char *why);	// a link: the same words once in 10 s
+// A link: the first line of the same words, then how many there were, each 10 s at most.
+void say_ended(const char *doing, const char *why);
+void say_ended_rest(); // what was counted and not logged yet
 nixl_status_t status_of(tcpx_status from);
 nixl_mem_list_t memories_usable();
 void looked_in_vain(); // lets others run now and then: who spins keeps workers off few cores

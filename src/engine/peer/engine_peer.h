@@ -9,6 +9,7 @@
 #include "engine/peer/control_state.h"
 #include "engine/peer/dial_state.h"
 #include "engine/peer/inbound.h"
+#include "engine/peer/losses.h"
 #include "engine/peer/peer_local.h"
 #include "engine/peer/peer_route.h"
 #include "engine/peer/rail_state.h"
@@ -45,6 +46,7 @@ struct engine_peer {
 	struct peer_dialling dialling;
 	struct peer_control control;
 	struct peer_rails rails;
+	struct peer_losses losses;
 	struct peer_local shared_memory; /* dials of channels through it */
 	struct peer_inbound inbound;
 	struct list_node node;	      /* session->peer_list */
