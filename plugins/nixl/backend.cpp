@@ -57,6 +57,13 @@ class backend final : public nixlBackendEngine
 		return name == self_->name ? self_ : nullptr;
 	}
 
+	std::size_t agents_count() const
+	{
+		std::lock_guard held(lock_);
+
+		return agents_.size();
+	}
+
 	std::shared_ptr<agent> find(const std::string &name) const
 	{
 		std::shared_ptr<agent> it = known(name);
@@ -327,6 +334,7 @@ class backend final : public nixlBackendEngine
 				drop(*old, std::move(held));
 			}
 			std::shared_ptr<agent> fresh(new agent{session_, name, info, key});
+			files_suffice(agents_count() + 1, settings_.channels);
 			if (settings_.eager)
 				fresh->join();
 			std::lock_guard held(lock_);

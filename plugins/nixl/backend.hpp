@@ -17,13 +17,17 @@ namespace tcpx_nixl
 struct settings {
 	tcpx_session_opts session = {};
 	tcpx_listen_opts listen = {};
-	nixl_b_params_t in_force; // session points into it
-	bool eager = true;	  // connect when an agent's metadata comes
+	nixl_b_params_t in_force;   // session points into it
+	bool eager = true;	    // connect when an agent's metadata comes
+	std::uint32_t channels = 0; // to each agent; 0: by the cores
 	std::vector<std::pair<std::string, std::string>> before; // of options, should it fail
 };
 void settings_take(const nixlBackendInitParams &args, settings &out); // throws what is wrong
 nixl_b_params_t settings_list(bool alias);
 std::string converted(std::string text, int (*change)(int));
+
+// files.cpp
+void files_suffice(std::size_t peers, std::size_t channels); // channels: to each; 0: by the cores
 
 // plugin.cpp
 // One line on stderr, from that level on.

@@ -4,6 +4,7 @@ are in force; the benchmark."""
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import time
@@ -241,3 +242,30 @@ def test_a_peer_that_exits_gives_one_line(nixl, agents, road, tmp_path):
     counted_more = [int(re.search(r"\((\d+) more times\)", line)[1]) for line in said
                     if "genNotif: " in line and "more times" in line]
     assert sum(counted_more) >= 10, said
+
+
+def limited(nixl, agents, soft, hard):
+    """An agent whose process may open so many files, and another one that it knows."""
+    near, far = agents(nixl, env={"TCPX_LOG": "info"}), agents(nixl)
+    resource.prlimit(near.process.pid, resource.RLIMIT_NOFILE, (soft, hard))
+    at = meet(near, far, MIB)
+    move(near, far, "WRITE", at, MIB)
+    return near, resource.prlimit(near.process.pid, resource.RLIMIT_NOFILE)
+
+
+def test_few_open_files_are_raised(nixl, agents):
+    near, limit = limited(nixl, agents, 140, 3000)
+    assert limit == (3000, 3000)
+    assert near.said().count("the limit of open files is raised from 140 to 3000") == 1
+
+
+def test_enough_open_files_are_left(nixl, agents):
+    near, limit = limited(nixl, agents, 600, 3000)
+    assert limit == (600, 3000)
+    assert "open files" not in near.said()
+
+
+def test_too_few_open_files_are_named(nixl, agents):
+    near, limit = limited(nixl, agents, 130, 140)
+    assert limit == (140, 140)
+    assert near.said().count("may need 149 open files, and 140 are allowed; next: ") == 1
