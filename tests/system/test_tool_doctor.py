@@ -94,7 +94,8 @@ def test_skipped_checks_are_one_line(tool):
 def test_a_terminal_gets_lines_of_80_columns(tool):
     """Fixes stay whole, since they are copied into a shell."""
     done = subprocess.run(
-        ["script", "-qec", f"{tool.path} doctor --facts {FACTS}/everything-wrong.facts", "/dev/null"],
+        ["script", "-qec", f"{tool.path} doctor --facts {FACTS / 'everything-wrong.facts'}",
+         "/dev/null"],
         capture_output=True, text=True, check=False, env={**os.environ, "NO_COLOR": "1"})
     lines = [line.rstrip("\r") for line in done.stdout.splitlines()]
     fix = False
