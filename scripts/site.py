@@ -53,6 +53,7 @@ footer { color: var(--soft); font-size: 13px; margin-top: 60px }
 .man td.head-vol { text-align: center } .man td.head-rtitle, .man td.foot-os { text-align: right }
 @media (max-width: 800px) { .page { display: block } main { padding: 16px }
   p:has(> img) { overflow-x: auto } img { min-width: 600px }
+  .wide th, .wide td { padding: 4px 7px; font-size: 13px } .wide td:first-child { min-width: 8em }
   nav { border: 0; border-bottom: 1px solid var(--line); padding: 12px 16px }
   nav label { display: block; font-weight: 600; cursor: pointer } nav div { display: none }
   nav input:checked ~ div { display: block } }

@@ -57,6 +57,13 @@ class backend final : public nixlBackendEngine
 		return name == self_->name ? self_ : nullptr;
 	}
 
+	std::size_t agents_count() const
+	{
+		std::lock_guard held(lock_);
+
+		return agents_.size();
+	}
+
 	std::shared_ptr<agent> find(const std::string &name) const
 	{
 		std::shared_ptr<agent> it = known(name);
@@ -145,6 +152,7 @@ class backend final : public nixlBackendEngine
 			else if (status != TCPX_OK)
 				say_last(TCPX_LOG_INFO, "an agent ends");
 		}
+		say_ended_rest();
 		objects_.clear();
 		late_.clear();
 		tcpx_session_close(session_); // NULL, and in a forked child, too
@@ -326,6 +334,7 @@ class backend final : public nixlBackendEngine
 				drop(*old, std::move(held));
 			}
 			std::shared_ptr<agent> fresh(new agent{session_, name, info, key});
+			files_suffice(agents_count() + 1, settings_.channels);
 			if (settings_.eager)
 				fresh->join();
 			std::lock_guard held(lock_);

@@ -17,19 +17,25 @@ namespace tcpx_nixl
 struct settings {
 	tcpx_session_opts session = {};
 	tcpx_listen_opts listen = {};
-	nixl_b_params_t in_force; // session points into it
-	bool eager = true;	  // connect when an agent's metadata comes
+	nixl_b_params_t in_force;   // session points into it
+	bool eager = true;	    // connect when an agent's metadata comes
+	std::uint32_t channels = 0; // to each agent; 0: by the cores
 	std::vector<std::pair<std::string, std::string>> before; // of options, should it fail
 };
 void settings_take(const nixlBackendInitParams &args, settings &out); // throws what is wrong
 nixl_b_params_t settings_list(bool alias);
 std::string converted(std::string text, int (*change)(int));
 
+// files.cpp
+void files_suffice(std::size_t peers, std::size_t channels); // channels: to each; 0: by the cores
+
 // plugin.cpp
 // One line on stderr, from that level on.
 [[gnu::format(printf, 2, 3)]] void say(tcpx_log_level level, const char *format, ...);
 void say_last(tcpx_log_level level, const char *doing); // the library's last error
-void say_ended(const char *doing, const char *why);	// a link: the same words once in 10 s
+// A link: the first line of the same words, then how many there were, each 10 s at most.
+void say_ended(const char *doing, const char *why);
+void say_ended_rest(); // what was counted and not logged yet
 nixl_status_t status_of(tcpx_status from);
 nixl_mem_list_t memories_usable();
 void looked_in_vain(); // lets others run now and then: who spins keeps workers off few cores

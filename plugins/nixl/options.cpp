@@ -111,6 +111,7 @@ void settings_take(const nixlBackendInitParams &args, settings &out)
 	out.listen.port = std::uint16_t(number(out, "nixl_port"));
 	out.listen.retries = number(out, "port_retries");
 	out.eager = number(out, "nixl_eager_connect");
+	out.channels = number(out, "channels");
 	take_transport(all["nixl_transport"], out);
 }
 

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <iterator>
+#include <mutex>
 #include <sched.h>
-#include <string_view>
 
 namespace tcpx_nixl
 {
@@ -76,29 +76,76 @@ void say_last(tcpx_log_level level, const char *doing)
 	say(level, "%s: %s; next: %s", doing, error->what, error->next);
 }
 
-void say_ended(const char *doing, const char *why)
+namespace
+{
+// Calls that fail because a link ended: an engine repeats them by the hundred. The first of the
+// same words is logged, the others are counted for 10 s. Nothing here allocates or throws.
+class repeats
 {
 	using clock = std::chrono::steady_clock;
-	constexpr auto WHILE = std::chrono::seconds(10);
-	struct line {
-		std::size_t words = 0;
-		clock::time_point at = {};
+	static constexpr auto WINDOW = std::chrono::seconds(10);
+	struct entry {
+		char words[400] = "";
+		clock::time_point since = {};
+		unsigned long long more = 0;
 	};
-	static std::mutex lock;
-	static line lines[64]; // who knows more peers that ended hears of some more often
-	static std::size_t oldest;
-	const auto now = clock::now();
-	const std::size_t words =
-		std::hash<std::string_view>()(why) ^ std::hash<std::string_view>()(doing) * 31;
+	std::mutex lock_;
+	entry entries_[64]; // with more peers that ended, lines come sooner than after 10 s
+	std::size_t oldest_ = 0;
+
+	static void log_count(entry &it)
 	{
-		std::lock_guard held(lock);
-		for (const line &each : lines)
-			if (each.words == words && each.at != clock::time_point{} &&
-			    now - each.at < WHILE)
-				return;
-		lines[oldest++ % std::size(lines)] = {words, now};
+		if (it.more)
+			say(TCPX_LOG_INFO, "%s (%llu more times)", it.words, it.more);
+		it.more = 0;
 	}
-	say(TCPX_LOG_INFO, "%s: %s", doing, why);
+
+      public:
+	void add(const char *doing, const char *why)
+	{
+		const auto now = clock::now();
+		char words[sizeof(entry::words)];
+
+		std::snprintf(words, sizeof(words), "%s: %s", doing, why);
+		std::lock_guard held(lock_);
+		for (entry &each : entries_) {
+			if (std::strcmp(each.words, words) != 0)
+				continue;
+			each.more++;
+			if (now - each.since >= WINDOW) {
+				each.since = now;
+				log_count(each);
+			}
+			return;
+		}
+		entry &next = entries_[oldest_++ % std::size(entries_)];
+		log_count(next);
+		say(TCPX_LOG_INFO, "%s", words);
+		std::memcpy(next.words, words, sizeof(words));
+		next.since = now;
+	}
+
+	void end()
+	{
+		std::lock_guard held(lock_);
+
+		for (entry &each : entries_) {
+			log_count(each);
+			*each.words = '\0'; // a later backend logs its first one
+		}
+	}
+};
+repeats ended;
+} // namespace
+
+void say_ended(const char *doing, const char *why)
+{
+	ended.add(doing, why);
+}
+
+void say_ended_rest()
+{
+	ended.end();
 }
 
 // NIXL's level counts where ours was not asked for.

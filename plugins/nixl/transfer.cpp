@@ -3,6 +3,8 @@
  * ended for sure. */
 #include "backend.hpp"
 
+#include <cstdio>
+
 namespace tcpx_nixl
 {
 constexpr std::int64_t CANCEL_NS = 100'000'000; // decision 16: so long a cancel may take
@@ -186,10 +188,14 @@ nixl_status_t transfer::look()
 		return NIXL_ERR_NOT_POSTED;
 	if (got < TCPX_OK && !told &&
 	    tcpx_request_error(owner->session, request, &error) == TCPX_OK) {
-		say(status_of(got) == NIXL_ERR_REMOTE_DISCONNECT || got == TCPX_ERR_CANCELLED
-			    ? TCPX_LOG_INFO // said before, or wanted
-			    : TCPX_LOG_ERROR,
-		    "a transfer ended: %s; next: %s", error.what, error.next);
+		char why[sizeof(error.what) + sizeof(error.next) + 10];
+
+		std::snprintf(why, sizeof(why), "%s; next: %s", error.what, error.next);
+		// The link's end is in the log, a cancelled one was wanted.
+		if (status_of(got) == NIXL_ERR_REMOTE_DISCONNECT || got == TCPX_ERR_CANCELLED)
+			say_ended("a transfer ended", why);
+		else
+			say(TCPX_LOG_ERROR, "a transfer ended: %s", why);
 		told = true;
 	}
 	return status_of(got);

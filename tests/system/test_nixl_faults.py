@@ -4,6 +4,7 @@ are in force; the benchmark."""
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import time
@@ -200,3 +201,71 @@ def test_a_forked_worker_keeps_no_link(nixl, agents, road, tmp_path):
         os.kill(worker, 0)  # it is there still
     finally:
         os.kill(worker, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("road", ["tcp", "local"])
+def test_a_peer_that_exits_gives_one_line(nixl, agents, road, tmp_path):
+    """Neither one per channel nor one per transfer, attempt to connect or notification: those are
+    counted."""
+    start, params, memory = starts(agents, nixl, road, tmp_path)
+    near, far = start(), start()
+    at = meet(near, far, 4 * MIB, near_params=params, far_params=params, near_memory=memory,
+              far_memory=memory)
+    near.until_said("peer 'far' is up: ")
+    move(near, far, "WRITE", at, MIB, far_memory=memory)
+    before = len(near.said())
+    stop(far.process.pid)
+    reads = [f"read{i}" for i in range(4)]
+    for name in reads:
+        near("prepare", name, "READ", "far", [(0, MIB)], [(at, MIB)], *memory)
+        assert near("post", name) == "PROC"
+    far.kill()
+    for name in reads:
+        with pytest.raises(RuntimeError, match="Disconnect|NotFound"):
+            near("end", name)
+    refused = 0
+    while refused < 20: # while the link is dialled again one is taken, and lost later
+        try:
+            near("notify", "far", "x")
+        except RuntimeError:
+            refused += 1
+        time.sleep(0.02)
+    near("destroy")
+    said = [line for line in near.said()[before:].splitlines() if "tcpx: " in line]
+    for text in ("channels ended)", "control link lost", "live on", "INFO peer 'far': connecting",
+                 "a transfer ended: ", "genNotif: ", "while it connected are lost"):
+        lines = [line for line in said if text in line and "more" not in line]
+        assert len(lines) <= 1, said
+    assert sum("channels ended)" in line for line in said) == 1, said
+    lost = [line for line in said if " WARN " in line and " channel " in line]
+    assert len(lost) == 1, said
+    counted_more = [int(re.search(r"\((\d+) more times\)", line)[1]) for line in said
+                    if "genNotif: " in line and "more times" in line]
+    assert sum(counted_more) >= 10, said
+
+
+def limited(nixl, agents, soft, hard):
+    """An agent whose process may open so many files, and another one that it knows."""
+    near, far = agents(nixl, env={"TCPX_LOG": "info"}), agents(nixl)
+    resource.prlimit(near.process.pid, resource.RLIMIT_NOFILE, (soft, hard))
+    at = meet(near, far, MIB)
+    move(near, far, "WRITE", at, MIB)
+    return near, resource.prlimit(near.process.pid, resource.RLIMIT_NOFILE)
+
+
+def test_few_open_files_are_raised(nixl, agents):
+    near, limit = limited(nixl, agents, 140, 3000)
+    assert limit == (3000, 3000)
+    assert near.said().count("the limit of open files is raised from 140 to 3000") == 1
+
+
+def test_enough_open_files_are_left(nixl, agents):
+    near, limit = limited(nixl, agents, 600, 3000)
+    assert limit == (600, 3000)
+    assert "open files" not in near.said()
+
+
+def test_too_few_open_files_are_named(nixl, agents):
+    near, limit = limited(nixl, agents, 130, 140)
+    assert limit == (140, 140)
+    assert near.said().count("may need 149 open files, and 140 are allowed; next: ") == 1

@@ -97,7 +97,7 @@ def test_a_lost_rank_is_one_line(tool, tmp_path, more):
     for text in survivors(ranks, 1):
         lost = re.findall(r"^tcpx: WARN peer 'node-r1-g\d': ", text, re.M)
         if more:
-            assert len(lost) > 4, text
+            assert len(lost) >= 4, text # 2 GPUs here, 2 there
             assert "are not shown" not in text
         else:
             assert len(lost) == 1, text

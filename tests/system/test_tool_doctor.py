@@ -91,6 +91,22 @@ def test_skipped_checks_are_one_line(tool):
     assert len(lines) == 3 and lines[0].startswith("SKIP D12 routes: not known: ")
 
 
+def test_a_terminal_gets_lines_of_80_columns(tool):
+    """Fixes stay whole, since they are copied into a shell."""
+    done = subprocess.run(
+        ["script", "-qec", f"{tool.path} doctor --facts {FACTS / 'everything-wrong.facts'}",
+         "/dev/null"],
+        capture_output=True, text=True, check=False, env={**os.environ, "NO_COLOR": "1"})
+    lines = [line.rstrip("\r") for line in done.stdout.splitlines()]
+    fix = False
+    for line in lines:
+        fix = line.startswith(" " * 9 + "fix:") or (fix and line.startswith(" " * 16))
+        assert fix or len(line) <= 80, line
+    whole = tool("doctor", "--facts", FACTS / "everything-wrong.facts").stdout
+    assert max(map(len, whole.splitlines())) > 80
+    assert "".join(whole.split()) == "".join("".join(lines).split())
+
+
 def test_checks_have_names(tool):
     facts = ["--facts", FACTS / "key-missing.facts"]
     by_id = tool("doctor", *facts, "--only", "D12,D17").stdout

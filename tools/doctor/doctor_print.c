@@ -2,22 +2,53 @@
 /* Output of doctor. */
 #include "doctor_print.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli_json.h"
 #include "cli_output.h"
 
 #define INDENT "         "
+#define CAUSE_COLUMN 16u
+#define LINE_COLUMNS 80u /* of a terminal; a file or a pipe gets whole lines */
 
-/* Prints the lines of text below a result; the first one with the name. */
+/* Ends a line with text, which begins in that column. Further lines are indented as far as `indent`
+ * says. */
+static void print_wrapped(const char *text, size_t len, unsigned column, unsigned indent)
+{
+	const char *end = text + len;
+
+	if (isatty(STDOUT_FILENO))
+		while ((size_t)(end - text) > LINE_COLUMNS - column) {
+			const char *at = text + LINE_COLUMNS - column;
+
+			while (at > text && *at != ' ')
+				at--;
+			if (at == text)
+				break; /* a word as long as a line */
+			printf("%.*s\n%*s", (int)(at - text), text, (int)indent, "");
+			text = at + 1;
+			column = indent;
+		}
+	printf("%.*s\n", (int)(end - text), text);
+}
+
+/* Prints the lines of text below a result; the first one with the name. Lines of a fix are copied
+ * into a shell and stay whole. */
 static void print_lines(const char *name, const char *text)
 {
+	bool whole = !strcmp(name, "fix:");
 	size_t len;
 
 	for (int first = 1; *text; text += len + (text[len] == '\n'), first = 0) {
 		len = strcspn(text, "\n");
-		printf(INDENT "%-7s%.*s\n", first ? name : "", (int)len, text);
+		printf(INDENT "%-7s", first ? name : "");
+		if (whole)
+			printf("%.*s\n", (int)len, text);
+		else
+			print_wrapped(text, len, CAUSE_COLUMN, CAUSE_COLUMN);
 	}
 }
 
@@ -39,8 +70,11 @@ void doctor_print_text(const struct doctor_report *report, int all)
 
 		if (r->verdict == DOCTOR_SKIP && !all)
 			continue;
-		printf("%s%s%s %s %s: %s\n", colour, doctor_verdict_name(r->verdict),
-		       *colour ? cli_plain() : "", r->id, rule->name, r->evidence);
+		printf("%s%s%s %s %s: ", colour, doctor_verdict_name(r->verdict),
+		       *colour ? cli_plain() : "", r->id, rule->name);
+		print_wrapped(r->evidence, strlen(r->evidence),
+			      (unsigned)(strlen("PASS D01 : ") + strlen(rule->name)),
+			      (unsigned)strlen(INDENT));
 		if (r->verdict == DOCTOR_SKIP)
 			print_lines("check:", rule->title);
 		print_lines("cause:", r->cause);

@@ -190,6 +190,8 @@ static void print_table(const struct node *node, const struct results *all, cons
 	       (unsigned long long)node->options->iters,
 	       bytes_format(node->options->size, text, sizeof(text)),
 	       node_compares(node) ? "compared" : NODE_NOT_COMPARED);
+	printf("# a row's rates are by that GPU's own time; the sum is all bytes out by the "
+	       "slowest rank's\n");
 	if (s->ceiling > 0)
 		printf("ceiling %.3f GB/s of as many plain sockets: the sum is %.1f %% of it\n",
 		       s->ceiling / GIGA, 100 * s->rate / s->ceiling);

@@ -99,8 +99,12 @@ static void put_figures(const struct report *r, const struct report_findings *f,
 			r->cells[i].rate / GIGA);
 	fprintf(script,
 		"EOD\nplot $rates using 1:2:3 with image pixels, $figures using "
-		"1:2:(sprintf('%%.3g',$3)):($3 > %g ? 0x000000 : 0xffffff) with labels font ',8' "
+		"1:2:(sprintf('%%.%df',$3)):($3 > %g ? 0x000000 : 0xffffff) with labels font ',8' "
 		"textcolor rgb variable\n",
+		f->most < GIGA	       ? 3
+		: f->most < 10 * GIGA  ? 2
+		: f->most < 100 * GIGA ? 1
+				       : 0,
 		f->most / GIGA / 2);
 }
 
@@ -122,7 +126,7 @@ static int put_script(const void *arg, int png, FILE *script)
 	put_title(r, f, script);
 	fprintf(script,
 		"set xlabel 'to'\nset ylabel 'from'\nset xrange [-0.5:%u.5]\n"
-		"set yrange [%u.5:-0.5]\nset cbrange [0:%g]\nunset key\n"
+		"set yrange [%u.5:-0.5]\nset cbrange [0:%g]\nset cblabel 'GB/s'\nunset key\n"
 		"set palette defined (0 '#440154', 1 '#3b528b', 2 '#21918c', 3 '#5ec962', "
 		"4 '#fde725')\n"
 		"set object 1 rectangle from graph 0,0 to graph 1,1 fillcolor rgb '#dddddd' "

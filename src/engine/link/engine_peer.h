@@ -38,6 +38,7 @@ struct engine_peer {
 	struct peer_dialling dialling;
 	struct peer_control control;
 	struct peer_rails rails;
+	struct peer_losses losses;
 	struct peer_local shared_memory; /* dials of channels through it */
 	struct peer_inbound inbound;
 	struct list_node node;	      /* session->peer_list */

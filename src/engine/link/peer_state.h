@@ -42,6 +42,16 @@ struct peer_address {
 	struct sockaddr_storage remote; /* of the control link */
 };
 
+#define LOSSES_WHY_BYTES 320u
+
+/* What it lost and is not in the log yet: peer/losses.h. Control thread. */
+struct peer_losses {
+	uint32_t channels;	    /* their number */
+	const char *control;	    /* why the control link was lost; or NULL */
+	int64_t since_ns;	    /* the first of them */
+	char why[LOSSES_WHY_BYTES]; /* the first channel, and why it was lost */
+};
+
 /* What was posted while it connects: request/pending.h. link.lock. */
 struct peer_pending {
 	struct list_node requests, notes;

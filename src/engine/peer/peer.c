@@ -124,14 +124,27 @@ static void peer_drop_fences(struct engine_peer *peer)
 	}
 }
 
-static void peer_log_death(const struct engine_peer *peer)
+/* One line for the peer and all its channels that ended with it. */
+static void peer_log_death(struct engine_peer *peer)
 {
 	static struct log_limit limit; /* a peer that keeps returning must not fill the log */
 	const tcpx_error *error = &peer->error;
+	uint32_t lost = losses_take(peer);
 
+	if (peer->reconnect.successor && !peer->counted_up) { /* the log already has the loss */
+		if (reconnect_failed_anew(peer, error->status))
+			LOG_INFO("%s", error->what);
+		return;
+	}
+	if (lost && error->status != TCPX_ERR_DISCONNECTED &&
+	    error->status != TCPX_ERR_SESSION_CLOSED) {
+		if (log_allow(&limit, DEATHS_SAID))
+			LOG_WARN("%s (all %u channels ended); next: %s", error->what, lost + 1,
+				 error->next);
+		return;
+	}
 	if (error->status == TCPX_ERR_DISCONNECTED || error->status == TCPX_ERR_SESSION_CLOSED ||
-	    error->status == TCPX_ERR_PEER_CLOSED || error->status == TCPX_ERR_EXISTS ||
-	    (peer->reconnect.successor && !peer->counted_up)) /* the log already has the loss */
+	    error->status == TCPX_ERR_PEER_CLOSED || error->status == TCPX_ERR_EXISTS)
 		LOG_INFO("%s", error->what);
 	else if (log_allow(&limit, DEATHS_SAID))
 		LOG_WARN("%s; next: %s", error->what, error->next);

@@ -4,6 +4,7 @@
 #define ENGINE_PEER_PEER_CALLS_H
 
 #include "engine/peer/inbound.h"
+#include "engine/peer/losses.h"
 #include "engine/peer/peer_identity.h"
 #include "engine/peer/peer_local.h"
 #include "engine/peer/peer_route.h"

@@ -92,8 +92,11 @@ static void channel_gone(struct engine_chan *chan)
 			 what);
 		return;
 	}
-	LOG(comms_level(peer, later), "peer '%s': %s; %u channels live on", peer->who.name, what,
-	    up);
+	if (later)
+		LOG(comms_level(peer, later), "peer '%s': %s; %u channels live on", peer->who.name,
+		    what, up);
+	else
+		losses_add_channel(peer, what);
 	atomic_fetch_add(&peer->link.session->counters.channels_lost, 1);
 	peer_event(peer, TCPX_EVENT_CHANNEL_DOWN, TCPX_ERR_CHANNEL_LOST, channel);
 }

@@ -242,6 +242,7 @@ void peer_control_again(struct engine_peer *peer, const struct ctl_conn *conn)
 		return;
 	}
 	atomic_fetch_add(&peer->link.session->counters.redials, 1);
+	losses_log(peer);
 	LOG_INFO("peer '%s': control link is back", peer->who.name);
 	session_lock(peer->link.session); /* look-ups by address */
 	link_lock(&peer->link);		  /* queries */

@@ -109,6 +109,7 @@ static tcpx_status ctl_on_frame(void *arg, const struct frame *frame, const void
 		ctl_take_heartbeat(peer, frame, now);
 		return TCPX_OK;
 	case FRAME_GOODBYE:
+		losses_take(peer); /* it closed them */
 		peer_die(peer, TCPX_ERR_PEER_CLOSED, 0, "peer said goodbye");
 		return TCPX_OK;
 	case FRAME_FENCE:
@@ -151,7 +152,7 @@ static void ctl_on_lost(void *arg, tcpx_status status, int err)
 	}
 	peer->control.lost_ns = clock_now_ns();
 	peer->control.stuck_ns = 0;
-	LOG_INFO("peer '%s': control link lost (%s)", peer->who.name, error_status_text(status));
+	losses_add_control(peer, error_status_text(status));
 	if (peer->dialler)
 		peer_dial_control(peer);
 }
@@ -254,6 +255,7 @@ static void ctl_beat(struct engine_peer *peer, int64_t now_ns)
 	/* A late timer means that this process did not run: first count what arrived meanwhile. */
 	ctl_heard_on_channels(peer, now_ns);
 	carrier_look(peer, now_ns);
+	losses_look(peer, now_ns);
 	comms_beat(peer, now_ns);
 	rails_look(peer, now_ns);
 	path_mtu_look(peer, now_ns);

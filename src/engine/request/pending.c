@@ -2,6 +2,7 @@
 /* Requests and notifications that are posted while the peer still connects wait here: the link
  * sends them once it is up, or ends them if it fails. */
 #include "engine/request/pending.h"
+#include "engine/request/reconnect.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -137,10 +138,11 @@ uint32_t pending_fail(struct engine_peer *peer, tcpx_status status)
 	return lost;
 }
 
-void pending_say_lost(const struct engine_peer *peer, uint32_t notes)
+void pending_say_lost(struct engine_peer *peer, uint32_t notes)
 {
 	static struct log_limit limit;
 
+	notes = reconnect_count_lost(peer, notes);
 	if (notes && log_allow(&limit, LOSSES_SAID))
 		LOG_WARN("peer '%s': %u notifications that were sent while it connected are lost",
 			 peer->who.name, notes);

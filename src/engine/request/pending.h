@@ -23,7 +23,7 @@ void pending_start(struct engine_peer *peer);
 /* The peer is dead. Returns how many notifications are lost. */
 uint32_t pending_fail(struct engine_peer *peer, tcpx_status status);
 /* Logs that. No lock held. */
-void pending_say_lost(const struct engine_peer *peer, uint32_t notes);
+void pending_say_lost(struct engine_peer *peer, uint32_t notes);
 /* A region is deregistered: requests that use it end. */
 void pending_forget(struct engine_peer *peer,
 		    bool (*uses)(const struct engine_request *request,

@@ -11,6 +11,7 @@
 
 #define PAUSE_NS (100 * CLOCK_MS_NS) /* after the first attempt; doubled by each further one */
 #define PAUSE_MAX_NS CLOCK_S_NS
+#define LOST_SAID_NS (10 * CLOCK_S_NS)
 
 /* How to dial a session. The links of one handle share it; session.lock. */
 struct reconnect_target {
@@ -18,6 +19,9 @@ struct reconnect_target {
 	uint32_t tries; /* attempts since a link was last up */
 	int64_t due_ns; /* no attempt before this time */
 	int64_t timeout_ns;
+	tcpx_status failed;   /* how the last attempt ended; OK: none did since a link was up */
+	uint32_t lost_notes;  /* notifications, not in the log yet */
+	int64_t lost_said_ns; /* when the log had the last line about them; or 0 */
 	struct wire_hello hello;
 	uint8_t key[CTL_KEY_BYTES];
 	struct sockaddr_storage addrs[WIRE_ADDR_MAX];
@@ -89,15 +93,21 @@ void reconnect_put(struct engine_peer *peer)
 	struct engine_session *session = peer->link.session;
 	struct reconnect_target *target = peer->reconnect.target;
 	bool last = false;
+	uint32_t lost;
 
 	if (!target)
 		return;
 	peer->reconnect.target = NULL;
 	session_lock(session);
 	last = !--target->refs;
+	lost = target->lost_notes;
 	session_unlock(session);
 	if (!last)
 		return;
+	if (lost)
+		LOG_WARN("peer '%s': %u more notifications that were sent while it connected are "
+			 "lost",
+			 peer->who.name, lost);
 	explicit_bzero(target->key, sizeof(target->key));
 	free(target);
 }
@@ -243,14 +253,57 @@ void reconnect_attempted(struct engine_peer *peer)
 	session_unlock(peer->link.session);
 }
 
+bool reconnect_failed_anew(struct engine_peer *peer, tcpx_status status)
+{
+	struct reconnect_target *target = peer->reconnect.target;
+	bool anew = true;
+
+	session_lock(peer->link.session);
+	if (target) {
+		anew = target->failed != status;
+		target->failed = status;
+	}
+	session_unlock(peer->link.session);
+	return anew;
+}
+
+uint32_t reconnect_count_lost(struct engine_peer *peer, uint32_t notes)
+{
+	struct reconnect_target *target = peer->reconnect.target;
+	int64_t now_ns = clock_now_ns();
+
+	if (!target)
+		return notes;
+	session_lock(peer->link.session);
+	target->lost_notes += notes;
+	notes = 0;
+	if (!target->lost_said_ns || now_ns - target->lost_said_ns >= LOST_SAID_NS) {
+		notes = target->lost_notes;
+		target->lost_notes = 0;
+		if (notes)
+			target->lost_said_ns = now_ns;
+	}
+	session_unlock(peer->link.session);
+	return notes;
+}
+
 void reconnect_up(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->link.session;
+	uint32_t lost = 0;
 
 	session_lock(session);
-	if (peer->reconnect.target)
+	if (peer->reconnect.target) {
 		peer->reconnect.target->tries = 0;
+		peer->reconnect.target->failed = TCPX_OK;
+		lost = peer->reconnect.target->lost_notes;
+		peer->reconnect.target->lost_notes = 0;
+	}
 	session_unlock(session);
+	if (lost)
+		LOG_WARN("peer '%s': %u more notifications that were sent while it connected are "
+			 "lost",
+			 peer->who.name, lost);
 	link_lock(&peer->link);
 	memset(&peer->error, 0, sizeof(peer->error));
 	link_unlock(&peer->link);

@@ -35,6 +35,11 @@ void reconnect_attempted(struct engine_peer *peer);
 void reconnect_start(struct engine_peer *peer);
 /* Control thread: the link is up; the next attempt needs no pause. */
 void reconnect_up(struct engine_peer *peer);
+/* Control thread: an attempt ended. False: the attempt before it ended with the same status. */
+bool reconnect_failed_anew(struct engine_peer *peer, tcpx_status status);
+/* Control thread: so many notifications are lost with a link. Returns the number that the log does
+ * not have yet, or 0: it is logged later, at most once in 10 s. */
+uint32_t reconnect_count_lost(struct engine_peer *peer, uint32_t notes);
 /* The peer's last reference is gone. */
 void reconnect_put(struct engine_peer *peer);
 

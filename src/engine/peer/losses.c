@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Log lines about lost connections: a process that dies takes all of its peer's connections with
+ * it, one after the other. Their lines wait until it is known whether the peer outlives them. */
+#include "engine/peer/losses.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "engine/peer/peer_calls.h"
+
+#define TOGETHER_NS (200 * CLOCK_MS_NS) /* losses within this time have one cause */
+
+static void losses_begin(struct peer_losses *losses)
+{
+	if (!losses->channels && !losses->control)
+		losses->since_ns = clock_now_ns();
+}
+
+void losses_add_channel(struct engine_peer *peer, const char *why)
+{
+	struct peer_losses *losses = &peer->losses;
+
+	losses_begin(losses);
+	if (!losses->channels++)
+		text_format(losses->why, sizeof(losses->why), "%s", why);
+}
+
+void losses_add_control(struct engine_peer *peer, const char *why)
+{
+	losses_begin(&peer->losses);
+	peer->losses.control = why;
+}
+
+uint32_t losses_take(struct engine_peer *peer)
+{
+	uint32_t channels = peer->losses.channels;
+
+	peer->losses.channels = 0;
+	peer->losses.control = NULL;
+	return channels;
+}
+
+void losses_log(struct engine_peer *peer)
+{
+	const char *control = peer->losses.control;
+	uint32_t channels = losses_take(peer), up;
+	char more[48] = "";
+
+	if (control)
+		LOG_INFO("peer '%s': control link lost (%s)", peer->who.name, control);
+	if (!channels)
+		return;
+	link_lock(&peer->link);
+	up = core_link_channels_up(&peer->link.core) - core_link_messages_up(&peer->link.core);
+	link_unlock_only(&peer->link);
+	if (channels > 1)
+		text_format(more, sizeof(more), " (and %u more)", channels - 1);
+	LOG_WARN("peer '%s': %s%s; %u channels live on", peer->who.name, peer->losses.why, more,
+		 up);
+}
+
+void losses_look(struct engine_peer *peer, int64_t now_ns)
+{
+	if ((peer->losses.channels || peer->losses.control) &&
+	    now_ns - peer->losses.since_ns >= TOGETHER_NS)
+		losses_log(peer);
+}
