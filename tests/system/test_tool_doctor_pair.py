@@ -75,6 +75,16 @@ def test_what_is_secret_does_not_travel(tool, serve, facts, key):
     assert [line[:4] for line in verdicts(done, "D17")] == ["PASS"]
 
 
+def test_another_key_is_named_as_the_cause(tool, serve, facts, key, tmp_path):
+    here = serve(env={"TCPX_KEY_FILE": str(key)})
+    assert tool("key", "new", tmp_path / "other.key").returncode == 0
+    done = tool("doctor", "--peer", here.address, "--key", tmp_path / "other.key",
+                "--only", "D13,D17", "--save-facts", facts)
+    ids = tool("key", "show-id", tmp_path / "other.key").stdout.strip()
+    assert f"FAIL D17 key: the other end refuses this key: key ids {ids} here" in done.stdout
+    assert "FAIL D13" not in done.stdout
+
+
 @pytest.fixture(name="hosts")
 def fixture_hosts():
     why = netns.why_no_namespaces()

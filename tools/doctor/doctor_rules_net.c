@@ -5,7 +5,8 @@
 #include "doctor_rules.h"
 
 #define SKEW_NS 100000000
-#define RATE_WANTED 0.5 /* wanted share of the link speed, with all flows */
+#define RATE_WANTED 0.5	       /* wanted share of the link speed, with all flows */
+#define RETRANSMITS_MANY 1000u /* of a measurement of about a second */
 
 /* Checks for strict reverse path filters on a host with several NICs; returns how many NICs are
  * known. */
@@ -124,6 +125,15 @@ void doctor_d12_routes(struct doctor_judge *j)
 			    nics, pairs);
 }
 
+/* Whether the other end answered, and did not let this one in: D17's business. */
+static int refused_key(const struct doctor_judge *j)
+{
+	const char *pair = doctor_text(j->facts, "pair.state");
+	const char *why = doctor_text(j->facts, "pair.why");
+
+	return pair && !strcmp(pair, "down") && why && strstr(why, "authentication failed");
+}
+
 void doctor_d13_ports(struct doctor_judge *j)
 {
 	const char *state = doctor_text(j->facts, "port.state");
@@ -132,13 +142,12 @@ void doctor_d13_ports(struct doctor_judge *j)
 	const char *why = doctor_text(j->facts, "pair.why");
 	uint64_t port;
 
-	if (pair && !strcmp(pair, "down")) {
+	if (pair && !strcmp(pair, "down") && !refused_key(j)) {
 		const char *address = doctor_text(j->facts, "pair.address");
 
 		doctor_fail(j, "the other end %s does not answer%s%s", address ? address : "",
 			    why ? ": " : "", why ? why : "");
-		doctor_cause(j,
-			     "no 'tcpx serve' runs there, another key, or a firewall is between");
+		doctor_cause(j, "no 'tcpx serve' runs there, or a firewall is between");
 		doctor_fix(j, "tcpx serve --bind NIC --key FILE   # there\nnft list ruleset");
 	}
 	if (!state || doctor_count(j->facts, &port, "port.number")) {
@@ -216,6 +225,7 @@ void doctor_d17_key(struct doctor_judge *j)
 	const char *state = doctor_text(j->facts, "key.state");
 	const char *bind = doctor_text(j->facts, "bind"), *ids = doctor_text(j->facts, "key.ids");
 	const char *theirs = doctor_text(j->facts, "peer.key.ids");
+	int differ;
 
 	if (!state || !bind) {
 		doctor_skip(j, "not known: the key file, or where is listened");
@@ -234,8 +244,13 @@ void doctor_d17_key(struct doctor_judge *j)
 		doctor_cause(j, "also those that face the world, and no rail is chosen");
 		doctor_fix(j, "export TCPX_BIND=eth1   # the interfaces that are rails");
 	}
-	if (ids && theirs && *ids && *theirs && !share_id(ids, theirs)) {
+	differ = ids && theirs && *ids && *theirs && !share_id(ids, theirs);
+	if (differ)
 		doctor_fail(j, "key ids %s here, %s at the other end", ids, theirs);
+	else if (refused_key(j))
+		doctor_fail(j, "the other end refuses this key: key ids %s here",
+			    ids && *ids ? ids : "none");
+	if (differ || refused_key(j)) {
 		doctor_cause(j, "the ends have different keys");
 		doctor_fix(j, "scp %s HOST:   # the same file on both, mode 0600",
 			   doctor_text(j->facts, "key.file")
@@ -254,6 +269,7 @@ void doctor_d17_key(struct doctor_judge *j)
 void doctor_d18_tcp(struct doctor_judge *j)
 {
 	const char *limit = doctor_text(j->facts, "tcp.limit");
+	const char *system = doctor_text(j->facts, "sysctl.net.ipv4.tcp_congestion_control");
 	uint64_t single, multi, flows, expected, retransmits = 0;
 	char text[160];
 
@@ -268,7 +284,13 @@ void doctor_d18_tcp(struct doctor_judge *j)
 	snprintf(text, sizeof(text), "one flow %.2f GB/s, %llu flows %.2f GB/s, %llu retransmits",
 		 (double)single / 1e9, (unsigned long long)flows, (double)multi / 1e9,
 		 (unsigned long long)retransmits);
-	if (doctor_count(j->facts, &expected, "tcp.expected_bps")) {
+	if (retransmits > RETRANSMITS_MANY && system && !strncmp(system, "bbr", 3)) {
+		doctor_warn(j, "%s, with congestion control %s", text, system);
+		doctor_cause(j, "bbr sends more than the path takes, and loses it");
+		doctor_fix(j, "export TCPX_CONGESTION=cubic   # and measure again");
+	}
+	/* A virtual link, such as veth, names a speed that it does not keep to. */
+	if (doctor_count(j->facts, &expected, "tcp.expected_bps") || single > expected) {
 		doctor_skip(j, "%s; not known: the speed of the link, to judge them by", text);
 		return;
 	}
