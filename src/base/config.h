@@ -81,7 +81,7 @@ enum config_type {
 	X(STRICT_CANCEL, "TCPX_STRICT_CANCEL", "TCPX_STRICT_ABORT", BOOL, "0", 0, 1,               \
 	  "a cancelled WRITE ends only when none of its bytes can arrive any more")                \
 	X(CONGESTION, "TCPX_CONGESTION", "", TEXT, "", 0, 15,                                      \
-	  "congestion control of data channels (tcp_congestion_control); empty: the system's")     \
+	  "congestion control of data channels; empty: the system's, but no bbr over loopback")    \
 	X(PORT_BASE, "TCPX_PORT_BASE", "UCCL_TCPX_BOOTSTRAP_PORT_BASE TCPX_BOOTSTRAP_PORT_BASE",   \
 	  COUNT, "20000", 1, 65535, "first port of the bootstrap: base + index")                   \
 	X(PORT_RETRIES, "TCPX_PORT_RETRIES", "UCCL_TCPX_PORT_RETRIES", COUNT, "16", 0, 1000,       \

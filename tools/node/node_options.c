@@ -135,7 +135,7 @@ const struct cli_option node_option_table[] = {
 	{"ceiling", NULL, CLI_RULE_FLAG, AT(ceiling), NULL, 0,
 	 "measure as many plain sockets as well"},
 	{"perf-lines", NULL, CLI_RULE_FLAG, AT(perf_lines), NULL, CLI_ENV(PERF),
-	 "the predecessor's [PERF] lines"},
+	 "also lines '[PERF] key=value', for old scripts"},
 };
 _Static_assert(sizeof(node_option_table) / sizeof(node_option_table[0]) == NODE_OPTION_COUNT,
 	       "NODE_OPTION_COUNT");

@@ -79,7 +79,7 @@ static void end_devmem(struct perf_report *r)
 
 static void end_path(struct perf_report *r)
 {
-	perf_table_limits(r->out, &r->sender);
+	perf_table_limits(r->out, r->path.congestion, &r->sender);
 	memset(&r->sender, 0, sizeof(r->sender));
 	end_devmem(r);
 }
@@ -212,11 +212,15 @@ int perf_report_end(struct perf_report *r, int code)
 		fprintf(r->out, "# result: %sOK%s, 0 wrong bytes; %s\n", colour,
 			*colour ? cli_plain() : "", r->best);
 	else
-		fprintf(r->out, "# result: %s%s%s, %llu wrong bytes\n", colour,
+		fprintf(r->out, "# result: %s%s%s", colour,
 			lines[code == CLI_WRONG_DATA  ? 1
 			      : code == CLI_TIMED_OUT ? 2
 						      : 0],
-			*colour ? cli_plain() : "", (unsigned long long)r->wrong);
+			*colour ? cli_plain() : "");
+	if (code == CLI_WRONG_DATA)
+		fprintf(r->out, ", %llu wrong bytes", (unsigned long long)r->wrong);
+	if (code != CLI_OK)
+		fputc('\n', r->out);
 	cli_flush(r->out);
 	if (r->csv && perf_csv_close(r->csv, r->options->csv) && code == CLI_OK)
 		code = CLI_FAILED;

@@ -12,6 +12,8 @@
 
 #define RATE_COLUMN 8
 
+#define RETRANSMITS_MANY 1000u /* of the rows of a path */
+
 static int beyond; /* a row of this path was faster than its ceiling */
 
 static const char *or_dash(const char *text)
@@ -52,7 +54,7 @@ static void print_ceiling(FILE *out, const struct perf_options *o, const struct 
 {
 	char rate[PERF_RATE_TEXT];
 
-	fprintf(out, "# ceiling: %s by %u plain sockets (%s), %.3f cpu-s/GB\n",
+	fprintf(out, "# ceiling of the first row: %s by %u plain sockets (%s), %.3f cpu-s/GB\n",
 		perf_rate_text(o, c->tcp, rate), path->channels, or_dash(c->congestion),
 		c->cpu_local + c->cpu_remote);
 	if (c->d2h > 0)
@@ -162,7 +164,7 @@ void perf_table_interval(FILE *out, const struct perf_options *o, uint64_t size,
 	cli_flush(out);
 }
 
-void perf_table_limits(FILE *out, const struct perf_meter *sender)
+void perf_table_limits(FILE *out, const char *congestion, const struct perf_meter *sender)
 {
 	double busy = (double)sender->busy_ns;
 
@@ -179,4 +181,9 @@ void perf_table_limits(FILE *out, const struct perf_meter *sender)
 		"%.0f %%, else network or sender; %llu retransmits\n",
 		100 * (double)sender->rwnd_ns / busy, 100 * (double)sender->sndbuf_ns / busy,
 		(unsigned long long)sender->retransmits);
+	if (sender->retransmits > RETRANSMITS_MANY && !strncmp(congestion, "bbr", 3))
+		fprintf(out,
+			"# many retransmits with %s: try TCPX_CONGESTION=cubic at the sending "
+			"end\n",
+			congestion);
 }

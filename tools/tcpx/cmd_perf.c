@@ -173,7 +173,7 @@ static const struct cli_option options[] = {
 	 0,
 	 "rates in GB or Gbit a second, or both"},
 	{"perf-lines", NULL, CLI_RULE_FLAG, AT(perf_lines), NULL, CLI_ENV(PERF),
-	 "also the predecessor's [PERF] lines"},
+	 "also lines '[PERF] key=value', for old scripts"},
 };
 
 /* Sets defaults that depend on the operation. */

@@ -109,7 +109,7 @@ static const struct cli_option options[] = {
 	{"insecure", NULL, CLI_RULE_FLAG, AT(insecure), NULL, 0,
 	 "go beyond loopback without a key"},
 	{"perf-lines", NULL, CLI_RULE_FLAG, AT(perf_lines), NULL, CLI_ENV(PERF),
-	 "the predecessor's [PERF] lines", .group = "Output and end"},
+	 "also lines '[PERF] key=value', for old scripts", .group = "Output and end"},
 	{"quiet", NULL, CLI_RULE_FLAG, AT(quiet), NULL, 0, "do not print clients that come and go"},
 	{"die-with-parent", NULL, CLI_RULE_FLAG, AT(die_with_parent), NULL, 0,
 	 "end when the process that started it ends"},
@@ -249,13 +249,13 @@ static tcpx_status say_ready(struct perf_house *house)
 	return TCPX_OK;
 }
 
-/* Prints the key for 'tcpx perf --peer-key'. */
+/* Prints the identity, a public key, for 'tcpx perf --peer-key'. */
 static void say_key(const struct serve_options *o, tcpx_session *session)
 {
 	char key[65];
 
 	if (!o->quiet && tcpx_session_key(session, key) == TCPX_OK && *key)
-		fprintf(stderr, "(key %s)\n", key);
+		fprintf(stderr, "(identity %s, for --peer-key)\n", key);
 }
 
 static uint64_t half_of_ram(void)

@@ -13,8 +13,8 @@
 
 /* The next step of a session that may not leave loopback. */
 #define ENGINE_NEXT_KEY                                                                            \
-	"make one with 'tcpx key new FILE' and set TCPX_KEY_FILE on both sides, or go without "    \
-	"(--insecure, TCPX_SESSION_INSECURE)"
+	"give TCPX_KEY_FILE or --key FILE on both sides ('tcpx key new FILE' makes one), or go "   \
+	"without (--insecure; in a program TCPX_SESSION_INSECURE)"
 
 tcpx_status engine_info(struct engine_session *session, void *buf, size_t cap, size_t *out_len);
 tcpx_status engine_connect(struct engine_session *session, const struct wire_info *info,
