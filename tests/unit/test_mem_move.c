@@ -10,7 +10,7 @@
 #include "mem/move.h"
 #include "unit.h"
 
-#define ARENA (1u << 20)
+#define ARENA (256u << 10)
 #define MOST 600
 
 struct world {
@@ -82,7 +82,7 @@ static void every_byte_moves_once(void **state)
 
 	(void)state;
 	rng_seed(&rng, 5);
-	for (int round = 0; round < 200; round++) {
+	for (int round = 0; round < 60; round++) {
 		struct world *w = world_new(&rng);
 		uint32_t count = random_pieces(w, &rng, (uint32_t)rng_range(&rng, 1, MOST));
 
@@ -102,7 +102,7 @@ static void blocks_share_the_units(void **state)
 
 	(void)state;
 	rng_seed(&rng, 6);
-	for (int round = 0; round < 200; round++) {
+	for (int round = 0; round < 60; round++) {
 		struct world *w = world_new(&rng);
 		uint32_t count = random_pieces(w, &rng, (uint32_t)rng_range(&rng, 1, MOST));
 		uint32_t most = (uint32_t)rng_range(&rng, 1, MEM_MOVE_BLOCKS), units = 0;
