@@ -124,8 +124,8 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_channel_query(tcpx_session *session, t
 
 /** Counters. X(name, help). All are u64 and only grow, but for the gauges named so. */
 #define TCPX_COUNTER_MAP(X)                                                                        \
-	X(tx_bytes, "payload bytes sent")                                                          \
-	X(rx_bytes, "payload bytes applied")                                                       \
+	X(tx_bytes, "payload bytes sent, or written into GPU memory that this end has mapped")     \
+	X(rx_bytes, "payload bytes applied here; a peer that has mapped GPU memory counts alone")  \
 	X(tx_chunks, "frames with sequence numbers sent")                                          \
 	X(rx_chunks, "frames with sequence numbers applied")                                       \
 	X(resent_chunks, "chunks sent again after a lost channel")                                 \
