@@ -314,6 +314,9 @@ static void case_close_before_copy(struct env *env)
 	far_simple(env, FAR_CLOSE_SESSION, 0, 0, 0, 0, 0);
 	CHECK(runtime_refs() > 0);
 	hold_end();
+	/* A copy of ours into its memory holds the other process: it ends after us. */
+	while (config.processes == 2 && conform_direct() && runtime_refs() > 0)
+		sched_yield();
 	/* A driver frees memory, the far side's here, when all work of that GPU has ended. */
 	far_simple(env, FAR_CLOSE, 0, 0, 0, 0, 0);
 	hold_settle();
