@@ -12,30 +12,30 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "mem/cuda_kind.h"
+#include "mem/cuda_owner.h"
 #include "sys/cuda.h"
 
 #define NUMA_NODES 1024 /* the largest number of the kernel */
+#define HUGE_PAGE (2ul << 20)
 
-/* Slots that the copy kernels can access. There are few, and one look-up per copy. */
+/* Slots that the copy kernels of a device can access. There are few, and one look-up per copy. */
 struct mapped {
 	struct mapped *next;
 	uintptr_t slot;
 	size_t size;
-	uint32_t device;
 	cuda_ptr at;
 };
 
 static pthread_mutex_t mapped_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct mapped *mapped;
+static struct mapped *mapped[MEM_CUDA_DEVICES];
 
 int mem_cuda_slot_mapped(const void *slot, uint64_t bytes, uint32_t device, cuda_ptr *out_at)
 {
 	struct mapped *it;
 
 	pthread_mutex_lock(&mapped_lock);
-	for (it = mapped; it; it = it->next)
-		if (it->device == device && (uintptr_t)slot >= it->slot &&
-		    (uintptr_t)slot - it->slot <= it->size &&
+	for (it = device < MEM_CUDA_DEVICES ? mapped[device] : NULL; it; it = it->next)
+		if ((uintptr_t)slot >= it->slot && (uintptr_t)slot - it->slot <= it->size &&
 		    bytes <= it->size - ((uintptr_t)slot - it->slot))
 			break;
 	if (it)
@@ -47,20 +47,23 @@ int mem_cuda_slot_mapped(const void *slot, uint64_t bytes, uint32_t device, cuda
 /* Without an entry the slot works with the copy engine only. */
 static void mapped_add(void *slot, size_t size, uint32_t device, cuda_ptr at)
 {
-	struct mapped *it = malloc(sizeof(*it));
+	struct mapped *it = device < MEM_CUDA_DEVICES ? malloc(sizeof(*it)) : NULL;
 
 	if (!it)
 		return;
 	pthread_mutex_lock(&mapped_lock);
-	*it = (struct mapped){mapped, (uintptr_t)slot, size, device, at};
-	mapped = it;
+	*it = (struct mapped){mapped[device], (uintptr_t)slot, size, at};
+	mapped[device] = it;
 	pthread_mutex_unlock(&mapped_lock);
 }
 
-static void mapped_remove(const void *slot)
+static void mapped_remove(const void *slot, uint32_t device)
 {
-	struct mapped **at = &mapped, *it;
+	struct mapped **at, *it;
 
+	if (device >= MEM_CUDA_DEVICES)
+		return;
+	at = &mapped[device];
 	pthread_mutex_lock(&mapped_lock);
 	while (*at && (*at)->slot != (uintptr_t)slot)
 		at = &(*at)->next;
@@ -124,9 +127,43 @@ static size_t slot_size(size_t bytes)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 
-	if (bytes > SIZE_MAX - page)
+	if (bytes > SIZE_MAX - HUGE_PAGE - 2 * page)
 		return 0;
 	return bytes ? (bytes + page - 1) & ~(page - 1) : page;
+}
+
+/* Unmaps a slot and the page after it. */
+static void slot_unmap(void *slot, size_t size)
+{
+	munmap(slot, size + (size_t)sysconf(_SC_PAGESIZE));
+}
+
+/*
+ * Maps a slot, large ones on the boundary of a huge page: those take less time to fault in and to
+ * pin. A page without access stays after it, so that no two slots touch: a call of the driver must
+ * not span two pinned ranges.
+ */
+static void *slot_map(size_t size)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), align = size < HUGE_PAGE ? page : HUGE_PAGE;
+	size_t whole = size + align + page, before, after;
+	uint8_t *raw = mmap(NULL, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (raw == MAP_FAILED)
+		return MAP_FAILED;
+	before = -(uintptr_t)raw & (align - 1);
+	after = whole - before - size - page;
+	if (before)
+		munmap(raw, before);
+	if (after)
+		munmap(raw + whole - after, after);
+	if (mprotect(raw + before, size, PROT_READ | PROT_WRITE)) {
+		slot_unmap(raw + before, size);
+		return MAP_FAILED;
+	}
+	if (align == HUGE_PAGE)
+		(void)madvise(raw + before, size, MADV_HUGEPAGE); /* if the kernel has any */
+	return raw + before;
 }
 
 /* Best effort: pages on another node only cost bandwidth. */
@@ -169,7 +206,7 @@ void *mem_cuda_slot_alloc(size_t bytes, uint32_t device)
 	if (sys_cuda_get(device, &gpu) != TCPX_OK)
 		return NULL;
 	if (size)
-		slot = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		slot = slot_map(size);
 	if (slot == MAP_FAILED) {
 		error_set(TCPX_ERR_NO_MEMORY, size ? errno : 0, "slots of %zu bytes", bytes);
 		goto put;
@@ -183,7 +220,7 @@ void *mem_cuda_slot_alloc(size_t bytes, uint32_t device)
 	if (slot_register(gpu, slot, size) == TCPX_OK)
 		return slot; /* and holds the device */
 unmap:
-	munmap(slot, size);
+	slot_unmap(slot, size);
 put:
 	sys_cuda_put(gpu);
 	return NULL;
@@ -197,7 +234,7 @@ void mem_cuda_slot_free(void *slot, size_t bytes, uint32_t device)
 
 	if (!slot || sys_cuda_get(device, &gpu) != TCPX_OK)
 		return;
-	mapped_remove(slot);
+	mapped_remove(slot, device);
 	/* Twice, so that a temporary failure does not leave memory pinned. */
 	if (sys_cuda_push(gpu, &scope) == TCPX_OK || sys_cuda_push(gpu, &scope) == TCPX_OK) {
 		unpinned = gpu->api->host_unregister(slot) == CUDA_OK;
@@ -209,5 +246,5 @@ void mem_cuda_slot_free(void *slot, size_t bytes, uint32_t device)
 	 * there, or a copy would move wrong bytes. So memory that cannot be unpinned (a broken
 	 * context, the end of the process) stays mapped. */
 	if (unpinned)
-		munmap(slot, slot_size(bytes));
+		slot_unmap(slot, slot_size(bytes));
 }

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pools of staging memory: a buddy system over one allocation of the kind, quotas and a waiting
- * queue. */
+/*
+ * Pools of staging memory: a buddy system over a few allocations of the kind, quotas and a waiting
+ * queue. Pinning memory takes long (about 0.3 ms per MiB), so a pool is open with its first part,
+ * and a thread adds the others.
+ */
 #include "mem/staging.h"
 
 #include <pthread.h>
@@ -13,25 +16,67 @@
 #include "sys/cpu.h"
 
 #define DEVICES_MAX 64
-#define ORDERS 11 /* MEM_SLOT_MIN << 10 = MEM_SLOT_MAX */
+#define ORDERS 11		      /* MEM_SLOT_MIN << 10 = MEM_SLOT_MAX */
+#define PART_BYTES (2 * MEM_SLOT_MAX) /* the half of one part is the largest slot */
 
 _Static_assert((MEM_SLOT_MIN << (ORDERS - 1)) == MEM_SLOT_MAX, "orders");
+
+/* One allocation of the kind. */
+struct part {
+	uint8_t *addr;
+	uint64_t at; /* offset in the pool of its first byte */
+};
 
 struct mem_staging {
 	pthread_mutex_t lock;
 	const struct mem_kind *kind;
 	uint32_t device;
-	uint8_t *base;
-	uint64_t bytes, used;
+	struct part *parts;	/* by offset */
+	struct part *by_addr;	/* the same, by address */
+	uint32_t nparts;	/* that are allocated */
+	uint64_t bytes, used;	/* bytes: of all parts, in the end */
 	uint64_t *free[ORDERS]; /* a bit per slot of that order that is free as a whole */
 	uint32_t nfree[ORDERS], words[ORDERS];
 	struct list_node line, patient; /* mem_stager */
+	struct list_node growing;	/* all.growing */
+	bool grows;			/* all.grow_lock: the thread adds parts */
 };
 
 static struct {
 	pthread_mutex_t lock; /* serialises opening and stopping */
 	struct mem_staging *_Atomic pool[MEM_KINDS][DEVICES_MAX][2];
-} all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+	pthread_once_t once;
+	int fork_err;
+
+	/* The thread that lets pools grow. It never takes lock. */
+	pthread_mutex_t grow_lock;
+	struct list_node growing; /* grow_lock: pools that lack parts, in turn */
+	bool grows, stop;	  /* grow_lock: the thread runs; it is to end */
+	pthread_t thread;	  /* lock */
+	bool joinable;		  /* lock */
+} all = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.once = PTHREAD_ONCE_INIT,
+	.grow_lock = PTHREAD_MUTEX_INITIALIZER,
+};
+
+void (*_Atomic mem_staging_grown)(struct mem_staging *pool);
+
+/* A forked child has neither the thread nor the memory. */
+static void staging_forked(void)
+{
+	pthread_mutex_init(&all.lock, NULL);
+	pthread_mutex_init(&all.grow_lock, NULL);
+	memset(all.pool, 0, sizeof(all.pool));
+	list_init(&all.growing);
+	all.grows = all.stop = all.joinable = false;
+}
+
+static void staging_first(void)
+{
+	list_init(&all.growing);
+	all.fork_err = pthread_atfork(NULL, NULL, staging_forked);
+}
 
 static void bit_set(struct mem_staging *pool, unsigned order, uint32_t index)
 {
@@ -68,78 +113,217 @@ static unsigned order_of(uint64_t bytes)
 	return order;
 }
 
+static void part_free(const struct mem_staging *pool, uint8_t *addr)
+{
+	if (pool->kind->slot_leave)
+		pool->kind->slot_leave(addr, PART_BYTES, pool->device);
+	else
+		pool->kind->slot_free(addr, PART_BYTES, pool->device);
+}
+
 static void staging_pool_free(struct mem_staging *pool)
 {
-	unsigned order;
-
 	if (!pool)
 		return;
-	if (pool->base && pool->kind->slot_leave)
-		pool->kind->slot_leave(pool->base, pool->bytes, pool->device);
-	else if (pool->base)
-		pool->kind->slot_free(pool->base, pool->bytes, pool->device);
-	for (order = 0; order < ORDERS; order++)
+	for (uint32_t i = 0; i < pool->nparts; i++)
+		part_free(pool, pool->parts[i].addr);
+	for (unsigned order = 0; order < ORDERS; order++)
 		free(pool->free[order]);
+	free(pool->parts);
+	free(pool->by_addr);
 	pthread_mutex_destroy(&pool->lock);
 	free(pool);
 }
 
+static bool pool_whole(const struct mem_staging *pool)
+{
+	return (uint64_t)pool->nparts * PART_BYTES >= pool->bytes;
+}
+
+static int part_compare(const void *a, const void *b)
+{
+	const struct part *one = a, *two = b;
+
+	return one->addr < two->addr ? -1 : one->addr > two->addr;
+}
+
+/* Allocates the next part. Slow. */
+static tcpx_status pool_grow(struct mem_staging *pool)
+{
+	uint8_t *addr = pool->kind->slot_alloc(PART_BYTES, pool->device);
+	struct part part = {addr, (uint64_t)pool->nparts * PART_BYTES};
+
+	if (!addr)
+		return error_last()->status;
+	pthread_mutex_lock(&pool->lock);
+	pool->parts[pool->nparts] = pool->by_addr[pool->nparts] = part;
+	pool->nparts++;
+	qsort(pool->by_addr, pool->nparts, sizeof(part), part_compare);
+	for (uint32_t i = 0; i < PART_BYTES / MEM_SLOT_MAX; i++)
+		bit_set(pool, ORDERS - 1, (uint32_t)(part.at / MEM_SLOT_MAX) + i);
+	pthread_mutex_unlock(&pool->lock);
+	return TCPX_OK;
+}
+
+static bool pool_tables(struct mem_staging *pool)
+{
+	uint64_t parts = pool->bytes / PART_BYTES;
+
+	pool->parts = calloc(parts, sizeof(*pool->parts));
+	pool->by_addr = calloc(parts, sizeof(*pool->by_addr));
+	for (unsigned order = 0; order < ORDERS; order++) {
+		pool->words[order] =
+			(uint32_t)(pool->bytes / ((uint64_t)MEM_SLOT_MIN << order) + 63) / 64;
+		pool->free[order] = calloc(pool->words[order], sizeof(uint64_t));
+		if (!pool->free[order])
+			return false;
+	}
+	return pool->parts && pool->by_addr;
+}
+
+/* A pool with its first part. */
 static tcpx_status staging_pool_new(const struct mem_kind *kind, uint32_t device,
 				    struct mem_staging **out_pool)
 {
 	struct mem_staging *pool = calloc(1, sizeof(*pool));
-	uint64_t bytes = config_u64(CONFIG_STAGING_BYTES) / MEM_SLOT_MAX * MEM_SLOT_MAX;
-	unsigned order;
-	uint32_t i;
+	uint64_t bytes = config_u64(CONFIG_STAGING_BYTES) / PART_BYTES * PART_BYTES;
 
 	if (!pool)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "staging of %s:%u", kind->name, device);
 	sys_mutex_init_short(&pool->lock);
 	list_init(&pool->line);
 	list_init(&pool->patient);
+	list_init(&pool->growing);
 	pool->kind = kind;
 	pool->device = device;
 	pool->bytes = bytes;
-	for (order = 0; order < ORDERS; order++) {
-		pool->words[order] = (uint32_t)(bytes / (MEM_SLOT_MIN << order) + 63) / 64;
-		pool->free[order] = calloc(pool->words[order], sizeof(uint64_t));
-		if (!pool->free[order]) {
-			staging_pool_free(pool);
-			return error_set(TCPX_ERR_NO_MEMORY, 0, "staging of %s:%u", kind->name,
-					 device);
-		}
-	}
-	pool->base = kind->slot_alloc(bytes, device);
-	if (!pool->base) {
+	if (!pool_tables(pool)) {
 		staging_pool_free(pool);
-		error_set(TCPX_ERR_NO_MEMORY, 0, "%llu bytes of staging memory for %s:%u",
-			  (unsigned long long)bytes, kind->name, device);
-		return error_next("lower TCPX_STAGING_BYTES, or raise the limit of locked memory");
+		return error_set(TCPX_ERR_NO_MEMORY, 0, "staging of %s:%u", kind->name, device);
 	}
-	for (i = 0; i < bytes / MEM_SLOT_MAX; i++)
-		bit_set(pool, ORDERS - 1, i);
+	if (pool_grow(pool) != TCPX_OK) {
+		staging_pool_free(pool);
+		error_set(TCPX_ERR_NO_MEMORY, 0, "%u bytes of staging memory for %s:%u", PART_BYTES,
+			  kind->name, device);
+		return error_next("raise the limit of locked memory");
+	}
 	*out_pool = pool;
 	return TCPX_OK;
 }
 
+/* Adds the next part; without memory for it the pool stays as large as it is. */
+static void pool_grow_once(struct mem_staging *pool)
+{
+	void (*grown)(struct mem_staging *) = atomic_load(&mem_staging_grown);
+
+	if (pool_grow(pool) != TCPX_OK) {
+		LOG_WARN("staging memory of %s:%u stays at %llu of %llu bytes: %s; lower "
+			 "TCPX_STAGING_BYTES, or raise the limit of locked memory",
+			 pool->kind->name, pool->device,
+			 (unsigned long long)pool->nparts * PART_BYTES,
+			 (unsigned long long)pool->bytes, error_last()->what);
+		pthread_mutex_lock(&pool->lock);
+		pool->bytes = (uint64_t)pool->nparts * PART_BYTES;
+		pthread_mutex_unlock(&pool->lock);
+	} else if (grown) {
+		grown(pool);
+	}
+}
+
+/* Lets all pools grow in turn, a part at a time, until none lacks any. */
+static void *grow_main(void *arg)
+{
+	(void)arg;
+	for (;;) {
+		struct list_node *node;
+		struct mem_staging *pool;
+
+		pthread_mutex_lock(&all.grow_lock);
+		node = all.stop ? NULL : list_pop_front(&all.growing);
+		all.grows = node != NULL;
+		pthread_mutex_unlock(&all.grow_lock);
+		if (!node)
+			return NULL;
+		pool = LIST_ENTRY(node, struct mem_staging, growing);
+		pool_grow_once(pool);
+		pthread_mutex_lock(&all.grow_lock);
+		pool->grows = !pool_whole(pool);
+		if (pool->grows)
+			list_push_back(&all.growing, node);
+		pthread_mutex_unlock(&all.grow_lock);
+	}
+}
+
+/* Under all.lock. The thread has found nothing more to do, or was told to stop. */
+static void grow_join(void)
+{
+	if (all.joinable)
+		pthread_join(all.thread, NULL);
+	all.joinable = false;
+}
+
+/* Under all.lock. */
+static void grow_stop(void)
+{
+	struct list_node *node;
+
+	pthread_mutex_lock(&all.grow_lock);
+	all.stop = true;
+	pthread_mutex_unlock(&all.grow_lock);
+	grow_join();
+	while ((node = list_pop_front(&all.growing)))
+		LIST_ENTRY(node, struct mem_staging, growing)->grows = false;
+	all.stop = all.grows = false;
+}
+
+/* Under all.lock: the thread adds the parts that the pool lacks. */
+static tcpx_status grow_start(struct mem_staging *pool)
+{
+	tcpx_status status = TCPX_OK;
+	bool start = false;
+
+	pthread_mutex_lock(&all.grow_lock);
+	if (!pool->grows && !pool_whole(pool)) {
+		pool->grows = true;
+		list_push_back(&all.growing, &pool->growing);
+		start = !all.grows;
+		all.grows = true;
+	}
+	pthread_mutex_unlock(&all.grow_lock);
+	if (!start)
+		return TCPX_OK;
+	grow_join();
+	status = sys_thread_start(&all.thread, "tcpx-pin", grow_main, NULL);
+	all.joinable = status == TCPX_OK;
+	if (status != TCPX_OK)
+		grow_stop();
+	return status;
+}
+
 tcpx_status mem_staging_open(const struct mem_kind *kind, uint32_t device)
 {
+	struct mem_staging *_Atomic *pools, *pool;
 	tcpx_status status = TCPX_OK;
 	int direction;
 
 	if (device >= DEVICES_MAX)
 		return error_set(TCPX_ERR_LIMIT, 0, "%s:%u: only the first %d devices can be used",
 				 kind->name, device, DEVICES_MAX);
+	pthread_once(&all.once, staging_first);
+	if (all.fork_err)
+		return error_set(TCPX_ERR_NO_MEMORY, all.fork_err, "fork handler of staging");
+	pools = all.pool[kind->kind][device];
 	pthread_mutex_lock(&all.lock);
 	for (direction = 0; direction < 2 && status == TCPX_OK; direction++) {
-		struct mem_staging *pool = atomic_load(&all.pool[kind->kind][device][direction]);
-
-		if (pool)
+		if (atomic_load(&pools[direction]))
 			continue;
 		status = staging_pool_new(kind, device, &pool);
 		if (status == TCPX_OK)
-			atomic_store(&all.pool[kind->kind][device][direction], pool);
+			atomic_store(&pools[direction], pool);
 	}
+	/* Only now, because allocations wait for each other in the driver. */
+	for (direction = 0; direction < 2 && status == TCPX_OK; direction++)
+		status = grow_start(atomic_load(&pools[direction]));
 	pthread_mutex_unlock(&all.lock);
 	return status;
 }
@@ -150,6 +334,8 @@ void mem_staging_stop(void)
 	size_t i;
 
 	pthread_mutex_lock(&all.lock);
+	if (all.joinable)
+		grow_stop();
 	for (i = 0; i < sizeof(all.pool) / sizeof(*at); i++) {
 		struct mem_staging *pool = atomic_load(&at[i]);
 
@@ -181,6 +367,26 @@ void mem_stager_init(struct mem_stager *stager, struct mem_staging *pool)
 	list_init(&stager->waiting);
 }
 
+static uint8_t *slot_at_offset(const struct mem_staging *pool, uint64_t offset)
+{
+	return pool->parts[offset / PART_BYTES].addr + offset % PART_BYTES;
+}
+
+static uint64_t slot_offset(const struct mem_staging *pool, const uint8_t *slot)
+{
+	uint32_t low = 0, high = pool->nparts;
+
+	while (high - low > 1) { /* the last part that begins at slot or before it */
+		uint32_t mid = (low + high) / 2;
+
+		if (pool->by_addr[mid].addr <= slot)
+			low = mid;
+		else
+			high = mid;
+	}
+	return pool->by_addr[low].at + (uint64_t)(slot - pool->by_addr[low].addr);
+}
+
 static void *slot_take_order(struct mem_staging *pool, unsigned order)
 {
 	unsigned from = order;
@@ -197,7 +403,7 @@ static void *slot_take_order(struct mem_staging *pool, unsigned order)
 		bit_set(pool, from - 1, index + 1);
 	}
 	pool->used += (uint64_t)MEM_SLOT_MIN << order;
-	return pool->base + (uint64_t)index * (MEM_SLOT_MIN << order);
+	return slot_at_offset(pool, (uint64_t)index * ((uint64_t)MEM_SLOT_MIN << order));
 }
 
 static bool within_half(const struct mem_staging *pool, const struct mem_stager *stager,
@@ -267,9 +473,10 @@ void mem_staging_give(struct mem_staging *pool, void *slot, uint64_t bytes,
 {
 	unsigned order = order_of(bytes);
 	uint64_t size = (uint64_t)MEM_SLOT_MIN << order;
-	uint32_t index = (uint32_t)((uint64_t)((uint8_t *)slot - pool->base) / size);
+	uint32_t index;
 
 	pthread_mutex_lock(&pool->lock);
+	index = (uint32_t)(slot_offset(pool, slot) / size);
 	pool->used -= size;
 	if (stager)
 		stager->held -= size;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Staging memory: one pool of the process for each staged kind, device and direction, allocated
- * when memory of that device is first registered. Slots are powers of two (buddy system), lowest
- * address first, so that the memory in use stays small and warm.
+ * Staging memory: one pool of the process for each staged kind, device and direction, opened with
+ * its first 8 MiB when memory of that device is first registered. A thread allocates the rest right
+ * after that. Slots are powers of two (buddy system), the same ones first, so that the memory in
+ * use stays small and warm.
  *
  * A client holds at most half of a pool. A client that gets no slot waits in a queue: the thread
  * that returns a slot asks mem_staging_offer for the next client and lets it try again. Clients
@@ -32,7 +33,12 @@ struct mem_stager {
 	bool patient;	     /* waits with low priority */
 };
 
-/* Opens both pools of a device. ERR_NO_MEMORY; errors of slot_alloc. Any thread, may be slow. */
+/* Called by the thread that allocates after each growth of a pool: clients that wait may find a
+ * slot (mem_staging_offer). Set before the first pool opens; NULL: nobody waits. */
+extern void (*_Atomic mem_staging_grown)(struct mem_staging *pool);
+
+/* Opens both pools of a device. ERR_NO_MEMORY; errors of slot_alloc. Any thread, may take some
+ * milliseconds. */
 tcpx_status mem_staging_open(const struct mem_kind *kind, uint32_t device);
 /* Frees the pools that have no slot in use: the runtime ends. */
 void mem_staging_stop(void);

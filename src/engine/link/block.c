@@ -78,8 +78,7 @@ void block_get(struct stage_block *block)
 	atomic_fetch_add(&block->refs, 1);
 }
 
-/* Lets peers that wait for the pool try again, the longest waiting first. */
-static void block_offer(struct mem_staging *pool)
+void block_offer(struct mem_staging *pool)
 {
 	struct mem_stager *stager;
 

@@ -53,6 +53,9 @@ enum block_want {
 /* Initialises the lists of a new peer. */
 void block_peer_init(struct engine_peer *peer);
 
+/* Lets peers that wait for the pool try again, the longest waiting first. No link's lock held. */
+void block_offer(struct mem_staging *pool);
+
 /* A block with one reference, or NULL. share NULL: not counted for the peer. *out_waits, for
  * BLOCK_OR_WAIT: the peer is queued; otherwise there is no memory at all. Any lock may be held. */
 struct stage_block *block_open(struct engine_peer *peer, const struct mem_kind *kind,

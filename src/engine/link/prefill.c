@@ -394,4 +394,5 @@ void prefill_init(struct engine_runtime *runtime)
 	list_init(&runtime->prefill_post.node);
 	runtime->prefill_post.fn = stale_watch;
 	atomic_store(&runtime->prefill_watched, false);
+	atomic_store(&mem_staging_grown, block_offer);
 }
