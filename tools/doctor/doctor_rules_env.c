@@ -317,9 +317,10 @@ void doctor_d16_environment(struct doctor_judge *j)
 	judge_chunks(j);
 	if (pair && !strcmp(pair, "up"))
 		judge_ends(j);
-	doctor_pass(j, "%llu variables of ours, NCCL's and the plugin's%s%s",
+	doctor_pass(j, "variables of tcpx, NCCL and the plugin that are set: %llu%s%s",
 		    (unsigned long long)count,
-		    is_checked ? ", the plugin's recipe checked" : "; no plugin to check them for",
+		    is_checked ? "; the plugin's recipe fits"
+			       : "; no plugin, so no recipe to check",
 		    pair && !strcmp(pair, "up") ? ", equal on both ends" : "");
 }
 

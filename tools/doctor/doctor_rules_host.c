@@ -354,7 +354,7 @@ void doctor_d14_counts(struct doctor_judge *j)
 		doctor_skip(j, "not known: GPUs by the driver (%llu on PCI)",
 			    (unsigned long long)pci);
 	else
-		doctor_pass(j, "PCI has %llu GPUs and %llu NICs, and the driver sees as many GPUs",
+		doctor_pass(j, "GPUs on PCI: %llu, the driver sees as many; NICs: %llu",
 			    (unsigned long long)pci, (unsigned long long)nics);
 }
 

@@ -108,8 +108,9 @@ void doctor_d12_routes(struct doctor_judge *j)
 
 	snprintf(pairs, sizeof(pairs), "; routes to another host not known (--peer)");
 	if (routes || reached)
-		snprintf(pairs, sizeof(pairs), "; %u routes leave by their NIC, %u pairs reached",
-			 routes - within, reached);
+		snprintf(pairs, sizeof(pairs),
+			 "; routes that leave by their NIC: %u, pairs reached: %u", routes - within,
+			 reached);
 	if (!nics && !routes)
 		doctor_skip(j, "not known: NICs with an address, and routes");
 	else if (known < nics)

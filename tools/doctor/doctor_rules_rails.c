@@ -74,7 +74,7 @@ void doctor_d21_rails(struct doctor_judge *j)
 	for (unsigned i = 0; (answer = doctor_text(j->facts, "rail.%u.answer", i)); i++)
 		if (!leads(answer))
 			bad_rail(j, i, nics);
-	doctor_pass(j, "%u rails lead to the other end: %s", good, nics);
+	doctor_pass(j, "rails that lead to the other end: %u (%s)", good, nics);
 }
 
 static void bad_way(struct doctor_judge *j, const char *from, const char *to)

@@ -41,7 +41,7 @@ struct cli_plugin {
 		 at(plugin.gpu),                                                                   \
 		 NULL,                                                                             \
 		 0,                                                                                \
-		 "gpudirect: GPU of this process [perf: --mem's]"},                                \
+		 "gpudirect: GPU of this process [perf: that of --mem]"},                          \
 		{"unpack",                                                                         \
 		 "HOW",                                                                            \
 		 {CLI_CHOICE, 0, 0, CLI_UNPACKS},                                                  \

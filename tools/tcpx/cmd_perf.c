@@ -37,7 +37,7 @@ static const struct cli_option options[] = {
 	{"ipv6", NULL, CLI_RULE_FLAG, AT(ipv6), NULL, 0, "use an IPv6 address of HOST",
 	 .letter = '6'},
 	{"bind", "ADDR|IF[,...]", CLI_RULE_TEXT, AT(bind), NULL, 0,
-	 "local rails (default: direct routes)"},
+	 "go by these only (default: direct routes)"},
 	{"transport",
 	 "LIST",
 	 {CLI_CHOICE_LIST, 0, 0, PERF_TRANSPORTS},

@@ -39,7 +39,7 @@ enum transport { TRANSPORT_AUTO, TRANSPORT_PLUGIN, TRANSPORT_GPUDIRECT };
 
 static const struct cli_option options[] = {
 	{"bind", "ADDR|IF[,...]", CLI_RULE_TEXT, AT(bind), NULL, 0,
-	 "rails to listen on (with a key: all, else loopback)", .group = "Where"},
+	 "listen there only (default with a key: everywhere)", .group = "Where"},
 	{"port",
 	 "P",
 	 {CLI_COUNT, 0, 65535},
@@ -214,16 +214,16 @@ static tcpx_status serve_open_session(const struct serve_options *o, tcpx_sessio
 }
 
 /* An explicit port must be free; the default one may be replaced by one of the next. */
-static tcpx_status listen_on(const struct serve_options *o, tcpx_session *session)
+static tcpx_status listen_on(const struct serve_options *o, tcpx_session *session,
+			     uint16_t *out_port)
 {
 	TCPX_OPTS(tcpx_listen_opts, opts, .port = (uint32_t)o->port);
-	uint16_t port;
 
 	if (o->port == PORT_UNSET) {
 		opts.port = perf_port_default();
 		opts.retries = (uint32_t)config_u64(CONFIG_PORT_RETRIES);
 	}
-	return tcpx_session_listen(session, &opts, &port);
+	return tcpx_session_listen(session, &opts, out_port);
 }
 
 /* Says "ready ADDR:PORT" for each address, as the connection info names them. */
@@ -271,7 +271,8 @@ static int serve(const struct serve_options *o, tcpx_session *session)
 	static struct perf_house house;
 	struct cli_devmem devmem = {0};
 	char text[512];
-	tcpx_status status = listen_on(o, session);
+	uint16_t port = 0;
+	tcpx_status status = listen_on(o, session, &port);
 	int rc;
 
 	house.session = session;
@@ -295,6 +296,9 @@ static int serve(const struct serve_options *o, tcpx_session *session)
 	status = say_ready(&house);
 	if (status != TCPX_OK)
 		return cli_fail(status, "connection info");
+	if (o->port == PORT_UNSET && port != perf_port_default() && !o->quiet)
+		fprintf(stderr, "(port %u is taken: clients have to name %u)\n",
+			perf_port_default(), port);
 	say_key(o, session);
 	if (cli_flush(stdout))
 		return CLI_FAILED; /* nobody can see the ready line */
