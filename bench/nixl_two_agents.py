@@ -6,10 +6,12 @@ Needs a NIXL in this Python (a released wheel, and numpy). Each row is measured 
 backends named, as many times as --repeat says, so that they meet the same machine."""
 import argparse
 import ctypes
+import importlib.metadata
 import json
 import math
 import multiprocessing
 import os
+import re
 import resource
 import socket
 import statistics
@@ -328,6 +330,53 @@ def spread(values):
     return f"{statistics.median(values):.2f} [{min(values):.2f}-{max(values):.2f}]"
 
 
+def versions():
+    """Of the NIXL in this Python and of the UCX in its wheel."""
+    told = []
+    for package in importlib.metadata.distributions():
+        if re.fullmatch(r"nixl_cu\d+", package.metadata["Name"].replace("-", "_")):
+            told.append(f"NIXL {package.version}")
+            for file in package.files or []:
+                if re.match(r"libucp[-.]", os.path.basename(file)):
+                    library = ctypes.CDLL(str(package.locate_file(file)))
+                    library.ucp_get_version_string.restype = ctypes.c_char_p
+                    told.append(f"UCX {library.ucp_get_version_string().decode()}")
+    return ", ".join(told)
+
+
+def table(o, rows, shapes):
+    """A row for each transfer: of each backend the mode with the better median, and the ratio of
+    the first two backends' medians."""
+    backends = o.backend.split(",")
+    columns = [{"name": "transfer"}]
+    for backend in backends:
+        columns += [{"name": f"{backend}{what}", "unit": "GB/s", "digits": 2}
+                    for what in ("", " least", " most")]
+    if len(backends) > 1:
+        columns.append({"name": "ratio of medians", "digits": 2})
+    lines = []
+    for op in o.op.split(","):
+        for block, count in shapes:
+            line = [f"{op} {text_of(block)}" + (f" × {count}" if count > 1 else "")]
+            for backend in backends:
+                line += max((store.spread([v["GBps"] for v in values])
+                             for (name, one, _), values in rows.items()
+                             if name == f"{op} {block}x{count}" and one == backend))
+            if len(backends) > 1:
+                line.append(round(line[1] / line[4], 3))
+            lines.append(line)
+    return {"title": "Two NIXL agents, one transfer at a time", "repetitions": o.repeat,
+            "versions": versions(), "columns": columns, "rows": lines}
+
+
+def text_of(size):
+    """65536: "64 KiB"."""
+    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit and size % unit == 0:
+            return f"{size // unit} {name}"
+    return f"{size} B"
+
+
 def main():
     o = options()
     out = os.fdopen(os.dup(1), "w") # backends print to theirs
@@ -357,12 +406,8 @@ def main():
         told = "  ".join(f"{key} {spread([v[key] for v in values])}" for key in values[0])
         print(f"{name:18} {backend:5} {mode:8} {told}", file=out, flush=True)
     if o.store:
-        store.keep({"nixl-two-agents": {
-            "title": "Two NIXL agents, a transfer at a time", "repetitions": o.repeat,
-            "columns": store.columns("transfer, backend, mode", "GB/s", 2),
-            "rows": [[f"{name} {backend} {mode}", *store.spread([v["GBps"] for v in values])]
-                     for (name, backend, mode), values in sorted(rows.items())
-                     if "GBps" in values[0]]}})
+        store.keep({"nixl-two-agents" if o.mem == "DRAM" else "nixl-two-agents-gpu":
+                    table(o, rows, shapes)})
     if o.json:
         with open(o.json, "w", encoding="utf-8") as file:
             json.dump([{"row": name, "backend": backend, "mode": mode, "values": values}

@@ -54,6 +54,8 @@ def heading(column):
 def machine(document):
     facts = document["machine"]
     words = [facts["gpu"], facts["cpu"], facts["kernel"], facts["system"]]
+    if facts.get("congestion"):
+        words.append(f"congestion control {facts['congestion']}")
     return "; ".join(word for word in words if word)
 
 
@@ -69,7 +71,9 @@ def table(root, page, name, which):
             for row in it["rows"]]
     link = os.path.relpath(f"{RESULTS}/{name}.json", os.path.dirname(page) or ".")
     times = f", {it['repetitions']} repetitions" if it.get("repetitions", 1) > 1 else ""
-    out += ["", f"[{document['date']}]({link}); {machine(document)}; `{it['command']}`{times}."]
+    parts = [f"[{document['date']}]({link})", machine(document)]
+    parts += [it["versions"]] if it.get("versions") else []
+    out += ["", "; ".join(parts) + f"; `{it['command']}`{times}."]
     if "note" in it:
         out[-1] += " " + it["note"]
     return "\n".join(out) + "\n"

@@ -43,6 +43,7 @@ def machine():
                    f"{cores} CPUs", "cores": cores,
             "gpu": " + ".join(f"{n} x {name}" for name, n in names.items()) or None,
             "driver": rows[0][1] if rows else None,
+            "congestion": line_of("/proc/sys/net/ipv4/tcp_congestion_control", r"(\w+)"),
             "kernel": "Linux " + re.match(r"[\d.]*", os.uname().release)[0],
             "system": line_of("/etc/os-release", r'^PRETTY_NAME="?([^"\n]*)')}
 
