@@ -178,17 +178,25 @@ static struct stretch stretch_at(const struct front *front, uint32_t begin)
 	return it;
 }
 
-/* The longest stretch, of equal ones the oldest; must: the one with the oldest copy. */
-static struct stretch stretch_next(const struct front *front, int must)
+/*
+ * The longest stretch, of equal ones the oldest; must: the one with the oldest copy. Those of a
+ * quarter of the group or more are all long enough, since a stream's bytes are sent in order.
+ */
+static struct stretch stretch_next(const struct front *front, uint64_t group, int must)
 {
 	struct stretch best = {0}, it;
+	uint64_t most = 0;
 
 	for (uint32_t at = 0; at < front->n; at = it.end + (it.end == at)) {
+		uint64_t bytes;
+
 		it = stretch_at(front, at);
+		bytes = it.bytes < group / 4 ? it.bytes : group / 4;
 		if (must ? !it.oldest
-			 : it.bytes > best.bytes ||
-				    (it.bytes && it.bytes == best.bytes && it.oldest < best.oldest))
+			 : bytes > most || (bytes && bytes == most && it.oldest < best.oldest)) {
 			best = it;
+			most = bytes;
+		}
 	}
 	return best;
 }
@@ -208,15 +216,16 @@ static int stretch_take(struct front *front, const struct stretch *it, struct ro
 	return 1;
 }
 
-/* Chooses the longest stretch, then the longest of the rest, as long as there is room. */
+/* Chooses the best stretch, then the best of the rest, as long as there is room. */
 static void front_choose(struct front *front, struct room room, int must)
 {
-	struct stretch it = stretch_next(front, must);
+	const uint64_t group = room.bytes;
+	struct stretch it = stretch_next(front, group, must);
 
 	if (must) /* the copies before it could fill the group */
 		it.begin = front->place[0];
 	for (int first = 1; it.bytes && stretch_take(front, &it, &room, first); first = 0)
-		it = stretch_next(front, 0);
+		it = stretch_next(front, group, 0);
 }
 
 /* Removes the chosen copies from the queue. */

@@ -80,6 +80,28 @@ static void longest_goes_first(void **state)
 	assert_int_equal(lone, 5);
 }
 
+/* A stream's slices in two stretches, of which the later one is longer: they go in their order. */
+static void long_stretches_go_by_age(void **state)
+{
+	enum { FIRST = 8, COUNT = FIRST + 16 };
+	struct cuda_queue queue = {NULL};
+	struct job jobs[COUNT] = {0};
+	unsigned next = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < COUNT; i++)
+		job_push(&queue, &jobs[i], (i < FIRST ? 2 * COUNT + i : i) * (uint64_t)SLICE, SLICE,
+			 1);
+	mem_queue_take(&queue);
+	while (queue.first) {
+		struct mem_copy *copy = mem_queue_group(&queue, GROUP, 32);
+
+		for (; copy; copy = copy->next)
+			assert_ptr_equal(job_of(copy), &jobs[next++]);
+	}
+	assert_int_equal(next, COUNT);
+}
+
 static void one_that_is_too_large_goes_alone(void **state)
 {
 	struct cuda_queue queue = {NULL};
@@ -183,6 +205,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(blocks_come_out_whole),
 		cmocka_unit_test(longest_goes_first),
+		cmocka_unit_test(long_stretches_go_by_age),
 		cmocka_unit_test(one_that_is_too_large_goes_alone),
 		cmocka_unit_test(small_ones_fill_a_group),
 		cmocka_unit_test(random_copies_come_out_once),
