@@ -69,8 +69,7 @@ enum config_type {
 	X(MEMORY_BUDGET, "TCPX_MEMORY_BUDGET_BYTES", "", BYTES, "1G", 16 * CONFIG_MIB,             \
 	  16 * CONFIG_TIB, "memory of the library for one session")                                \
 	X(STAGING_BYTES, "TCPX_STAGING_BYTES", "", BYTES, "128M", 8 * CONFIG_MIB, 4 * CONFIG_GIB,  \
-	  "pinned host memory for each GPU and direction, allocated from the first "               \
-	  "registration of its memory on")                                                         \
+	  "pinned host memory for each GPU and direction, from its first registration on")         \
 	X(LOCAL, "TCPX_LOCAL", "", BOOL, "1", 0, 1, "use the same-host transport within a host")   \
 	X(ONE_COPY, "TCPX_ONE_COPY", "", BOOL, "0", 0, 1,                                          \
 	  "same host: copy once, directly from the peer's memory, under a lease")                  \
