@@ -108,6 +108,11 @@ void core_fill_end(struct core_link *link, struct core_job *job, uint64_t ready,
 	fill_job_check(link, job);
 }
 
+uint32_t core_fill_sender(const struct core_link *link, uint32_t i)
+{
+	return 1 + (link->sendq.rotor + 1 + i) % core_stream_channels(link);
+}
+
 bool core_fill_back(struct core_link *link, struct core_job *job)
 {
 	if (job->stopped || job->fill.ready <= job->linear || core_fill_leaves_eagerly(job))

@@ -65,4 +65,7 @@ void core_fill_end(struct core_link *link, struct core_job *job, uint64_t ready,
  * waiting for the peer. */
 bool core_fill_back(struct core_link *link, struct core_job *job);
 
+/* The channel that the kick after the next i ones will be for. */
+uint32_t core_fill_sender(const struct core_link *link, uint32_t i);
+
 #endif

@@ -25,6 +25,7 @@ struct core_retransmit;
 #define CORE_REF_MOST (128u << 20)    /* the largest: a copy takes long to begin */
 #define CORE_REF_QUANTUM 8u	      /* chunks by reference, as CORE_QUANTUM_BYTES */
 #define CORE_REF_WINDOW (512u << 20)  /* bytes by reference in flight; a cancel waits for them */
+#define CORE_FIRST_CHUNK (128u << 10) /* smallest first chunk of a staged source */
 #define CORE_FILL_BYTES (4u << 20)    /* of a staged source that are filled at once */
 #define CORE_PIGGYBACK_BYTES 4096     /* largest notification that leaves with its WRITE */
 #define CORE_NOTE_COST 128	      /* of the budget, for a notification beyond its payload */

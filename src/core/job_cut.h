@@ -30,7 +30,8 @@ static inline bool core_job_messages(const struct core_job *job)
 }
 
 /* Chunks of a staged source are larger while there are enough for every channel: fewer frames, and
- * larger copies at the peer. */
+ * larger copies at the peer. The first ones of a job that has the channels to itself are smaller,
+ * one for each channel, so that all stages of its way begin early. */
 static inline uint64_t core_chunk_bytes(const struct core_link *link, const struct core_job *job,
 					uint64_t linear)
 {
@@ -41,6 +42,9 @@ static inline uint64_t core_chunk_bytes(const struct core_link *link, const stru
 		return link->ref_chunk;
 	if (job->path == CORE_PATH_MESSAGE)
 		return link->cfg.message_bytes;
+	if (job->fills && !others && chunk >= 2 * CORE_FIRST_CHUNK &&
+	    job->linear_base + linear < core_stream_channels(link) * (chunk / 2))
+		return chunk / 2;
 	while (job->fills && 2 * chunk <= link->cfg.filled_chunk_bytes &&
 	       (others || left / (2 * chunk) >= 2 * core_stream_channels(link)))
 		chunk *= 2;

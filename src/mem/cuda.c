@@ -254,6 +254,7 @@ const struct mem_kind mem_cuda = {
 	.same = cuda_same,
 	.fill = cuda_fill,
 	.commit = cuda_commit,
+	.rouse = mem_cuda_owner_rouse,
 	.slot_alloc = cuda_slot_alloc,
 	.slot_free = mem_cuda_slot_free,
 	.slot_leave = cuda_slot_leave,

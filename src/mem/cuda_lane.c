@@ -12,6 +12,7 @@
 #define GROUP_CALLS 32u		   /* a flag costs as much as half a small copy */
 #define ENGINE_CALLS 8u		   /* up to this many calls cost less than a launch */
 #define GROUP_BYTES (4ull << 20)   /* 80 us of the bus */
+#define FIRST_BYTES (1ull << 20)   /* of a group that finds the lane idle, so it ends early */
 #define MOVE_CALLS 2u		   /* as ENGINE_CALLS, between GPUs */
 #define MOVE_BYTES (128ull << 20)  /* as GROUP_BYTES */
 #define ASK_NS (100 * CLOCK_MS_NS) /* the driver is asked if a word does not change for this long */
@@ -52,6 +53,7 @@ tcpx_status mem_lane_open(struct cuda_lane *lane, const struct sys_cuda *api,
 	lane->copies = (enum config_copies)config_u64(CONFIG_GPU_COPY);
 	lane->engine_calls = ENGINE_CALLS;
 	lane->group_bytes = GROUP_BYTES;
+	lane->first_bytes = FIRST_BYTES;
 	status = way_open(&lane->engine, api, at, memory_at, priority);
 	if (status != TCPX_OK || !kernels)
 		return status;
@@ -68,9 +70,25 @@ tcpx_status mem_lane_open(struct cuda_lane *lane, const struct sys_cuda *api,
 int mem_lane_moves(struct cuda_lane *lane)
 {
 	lane->engine_calls = MOVE_CALLS;
-	lane->group_bytes = MOVE_BYTES;
+	lane->group_bytes = lane->first_bytes = MOVE_BYTES;
 	lane->launcher.move_blocks = (uint32_t)config_u64(CONFIG_GPU_SMS);
 	return lane->launcher.kernels != NULL;
+}
+
+/* An idle lane's words hold its numbers already. */
+static void way_warm(const struct cuda_lane *lane, const struct cuda_way *way)
+{
+	if (way->stream)
+		(void)lane->api->stream_write(way->stream, way->word_at, way->number, 0);
+}
+
+void mem_lane_warm(struct cuda_lane *lane)
+{
+	if (lane->nunder || lane->nlate || lane->flagless || lane->fatal ||
+	    !lane->api->stream_write)
+		return;
+	way_warm(lane, &lane->engine);
+	way_warm(lane, &lane->kernel);
 }
 
 void mem_lane_close(struct cuda_lane *lane)
@@ -125,8 +143,9 @@ static void group_issue(struct cuda_lane *lane, int64_t now_ns)
 	uint32_t calls = UINT32_MAX;
 
 	*group = (struct cuda_group){.since_ns = now_ns};
-	group->first = mem_queue_group(&lane->queue, lane->group_bytes,
-				       launch ? MEM_LAUNCH_PIECES : GROUP_CALLS);
+	group->first =
+		mem_queue_group(&lane->queue, lane->nunder ? lane->group_bytes : lane->first_bytes,
+				launch ? MEM_LAUNCH_PIECES : GROUP_CALLS);
 	if (lane->copies != CONFIG_COPIES_KERNEL)
 		calls = mem_issue_calls(group->first, lane->launcher.move_blocks
 							      ? lane->engine_calls + 1

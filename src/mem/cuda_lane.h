@@ -50,6 +50,7 @@ struct cuda_lane {
 	_Atomic uint32_t *pending;
 	enum config_copies copies;
 	uint64_t group_bytes;  /* most bytes of one group, except a single larger copy */
+	uint64_t first_bytes;  /* the same, of a group that finds the lane idle */
 	uint32_t engine_calls; /* up to so many calls of the copy engine cost less than a launch */
 	struct cuda_way engine, kernel;
 	struct cuda_launcher launcher;
@@ -78,6 +79,8 @@ tcpx_status mem_lane_open(struct cuda_lane *lane, const struct sys_cuda *api,
 			  _Atomic uint32_t *pending, int priority);
 /* The lane's copies are moves out of mappings. 1: it has a kernel for lists. */
 int mem_lane_moves(struct cuda_lane *lane);
+/* Makes a call that changes nothing on each stream of an idle lane. */
+void mem_lane_warm(struct cuda_lane *lane);
 void mem_lane_close(struct cuda_lane *lane);
 
 /* Ends finished groups and issues new ones; returns how many groups made progress. lane->fatal: why

@@ -22,10 +22,12 @@
 #define STEP_NS 50000			/* shortest sleep while copies are under way */
 #define STEP_MAX_NS 1000000		/* longest sleep while copies are under way */
 #define LATE_NS (20 * CLOCK_MS_NS)	/* sleep while only aborted launches are left */
-#define CORES_TO_SPIN 4		      /* with fewer, spinning slows the threads that queue copies */
-#define LINGER_NS (100 * CLOCK_MS_NS) /* how long stop waits for copies under way */
-#define LET_GO_NS (1 * CLOCK_S_NS)    /* and for memory to be freed */
-#define ASLEEP (1u << 31) /* bit of sleeping, next to a bit per lane that wants to be woken */
+#define LINGER_NS (100 * CLOCK_MS_NS)	/* how long stop waits for copies under way */
+#define LET_GO_NS (1 * CLOCK_S_NS)	/* and for memory to be freed */
+#define ROUSE_NS (1 * CLOCK_MS_NS)	/* how long a roused thread waits for the first copy */
+/* Bits of sleeping, next to a bit per lane that wants to be woken. */
+#define ASLEEP (1u << 31)
+#define IDLE (1u << 30) /* nothing is under way */
 
 enum owner_state { OWNER_OFF = 0, OWNER_STARTING, OWNER_ON, OWNER_ENDING };
 
@@ -37,6 +39,8 @@ enum owner_state { OWNER_OFF = 0, OWNER_STARTING, OWNER_ON, OWNER_ENDING };
 struct cuda_owner {
 	struct cuda_lane lanes[CUDA_LANES];
 	_Atomic uint32_t sleeping; /* futex */
+	_Atomic int64_t roused_ns; /* until then copies are expected */
+	_Atomic uint32_t roused;   /* of which lanes, a bit each */
 	_Atomic uint32_t pending;  /* accepted copies whose done has not returned */
 	_Atomic int state, stop;
 	_Atomic int broken; /* a tcpx_status; error is set before */
@@ -57,6 +61,8 @@ struct cuda_owner {
 	size_t mapped_bytes;
 	int64_t spin_ns;
 };
+
+unsigned mem_owner_cores_to_spin = 4;
 
 static struct cuda_owner owners[OWNERS];
 static pthread_once_t owners_once = PTHREAD_ONCE_INIT;
@@ -173,7 +179,8 @@ static tcpx_status owner_open(struct cuda_owner *owner)
 	if (result != CUDA_OK)
 		return sys_cuda_error(result, "priorities of streams");
 	status = lanes_open(owner, greatest);
-	if (sys_cpu_usable() >= CORES_TO_SPIN)
+	owner->spin_ns = 0;
+	if (sys_cpu_usable() >= mem_owner_cores_to_spin)
 		owner->spin_ns = (int64_t)config_u64(CONFIG_SPIN_US) * 1000;
 	return status;
 }
@@ -212,9 +219,20 @@ static unsigned owner_round(struct cuda_owner *owner, int64_t now_ns)
 	return moved;
 }
 
+/* The first calls after a rest take the driver 50 us and more, so a roused thread makes one while
+ * it waits for copies. */
+static void owner_warm(struct cuda_owner *owner)
+{
+	uint32_t lanes = atomic_exchange(&owner->roused, 0);
+
+	for (int i = 0; i < CUDA_LANES; i++)
+		if (lanes & 1u << i)
+			mem_lane_warm(&owner->lanes[i]);
+}
+
 static void owner_sleep(struct cuda_owner *owner, int64_t deadline_ns)
 {
-	uint32_t mark = ASLEEP;
+	uint32_t mark = deadline_ns < 0 ? ASLEEP | IDLE : ASLEEP;
 	int work = 0;
 
 	for (int i = 0; i < CUDA_LANES; i++)
@@ -227,6 +245,8 @@ static void owner_sleep(struct cuda_owner *owner, int64_t deadline_ns)
 	if (!work && !(atomic_load(&owner->stop) && deadline_ns < 0))
 		sys_futex_wait(&owner->sleeping, mark, deadline_ns);
 	atomic_store(&owner->sleeping, 0);
+	if (atomic_load_explicit(&owner->roused, memory_order_relaxed))
+		owner_warm(owner);
 }
 
 static int owner_under(const struct cuda_owner *owner)
@@ -258,7 +278,8 @@ static void owner_wait(struct cuda_owner *owner, int64_t now_ns, int64_t quiet_n
 		spin_ns *= owner->lanes[CUDA_LANE_MOVE].nunder ? SPINS_MOVE : SPINS_UNDER;
 	if (spin_ns && atomic_load_explicit(&mem_busy_sessions, memory_order_relaxed))
 		spin_ns = SPIN_BUSY_NS;
-	if (waited_ns < spin_ns) {
+	if (waited_ns < spin_ns ||
+	    now_ns < atomic_load_explicit(&owner->roused_ns, memory_order_relaxed)) {
 		sys_cpu_relax();
 		return;
 	}
@@ -449,6 +470,17 @@ tcpx_status mem_cuda_owner_push(struct mem_copy *copy, int to_slot)
 tcpx_status mem_cuda_owner_move(struct mem_copy *copy)
 {
 	return owner_push(copy, CUDA_LANE_MOVE);
+}
+
+void mem_cuda_owner_rouse(uint32_t device, int to_slot)
+{
+	struct cuda_owner *owner = &owners[device % OWNERS];
+
+	if (!(atomic_load(&owner->sleeping) & IDLE) || !owner->spin_ns)
+		return;
+	atomic_fetch_or(&owner->roused, 1u << (to_slot ? CUDA_LANE_OUT : CUDA_LANE_IN));
+	atomic_store_explicit(&owner->roused_ns, clock_now_ns() + ROUSE_NS, memory_order_relaxed);
+	owner_wake(owner, IDLE);
 }
 
 int mem_cuda_owner_runs(uint32_t device)

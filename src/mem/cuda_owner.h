@@ -11,6 +11,10 @@
 
 #define MEM_CUDA_DEVICES 64 /* of a process */
 
+/* With fewer cores no owner spins, since that would slow the threads that queue copies. Tests
+ * change it while no owner runs. */
+extern unsigned mem_owner_cores_to_spin;
+
 /* Starts the thread of the device, which holds the device. ERR_INVALID (no such device),
  * ERR_UNSUPPORTED, ERR_NO_MEMORY, ERR_LIMIT, ERR_SYSTEM (also: the device is broken). May take
  * milliseconds. Any thread. */
@@ -22,6 +26,9 @@ tcpx_status mem_cuda_owner_push(struct mem_copy *copy, int to_slot);
 
 /* The same for a move: copy->slot is an address that the device can access. */
 tcpx_status mem_cuda_owner_move(struct mem_copy *copy);
+
+/* See mem_kind.rouse. Does nothing where cores are scarce. */
+void mem_cuda_owner_rouse(uint32_t device, int to_slot);
 
 /* 1: the thread runs and the device works. Any thread. */
 int mem_cuda_owner_runs(uint32_t device);

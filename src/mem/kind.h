@@ -104,6 +104,9 @@ struct mem_kind {
 	tcpx_status (*move)(struct mem_copy *copy);
 	/* Where the device accesses the mapping; 0: move opens it there first. Any thread. */
 	uint64_t (*mapped_at)(const struct mem_mapping *mapping, uint32_t device);
+	/* Copies into slots, or out of them, will come within a millisecond: an idle thread of the
+	 * device wakes up now. NULL: none sleeps. Any thread, any lock. */
+	void (*rouse)(uint32_t device, int to_slot);
 	/* Whether every device in use here moves many small pieces as fast as few large ones. */
 	int (*moves_lists)(void);
 
@@ -115,9 +118,9 @@ struct mem_kind {
 	 * reused by the next slot_alloc of this size. NULL: slot_free does not wait. */
 	void (*slot_leave)(void *slot, size_t bytes, uint32_t device);
 
-	/* Called after the last session closed: threads end and devices are released, at once if no
-	 * copy is under way, else after the last one. The call waits for that, but not for long.
-	 * The next probe or copy starts them again. NULL: nothing to stop. */
+	/* After the last session closed: threads end and devices are released, at once or after the
+	 * last copy. The call waits for that, but not for long. The next probe or copy starts them
+	 * again. NULL: nothing to stop. */
 	void (*stop)(void);
 };
 
@@ -126,11 +129,9 @@ tcpx_status mem_copy_run(const struct mem_copy *copy);
 void *mem_slot_alloc(size_t bytes, uint32_t device);
 void mem_slot_free(void *slot, size_t bytes, uint32_t device);
 
-/* The number of a kind that only tests have; the public header has no name for it. */
-#define MEM_KIND_TEST ((enum tcpx_mem_kind)2)
 #define MEM_KINDS 3
-
-/* That kind; NULL in what is shipped. A constructor of a test program sets it. */
+/* A kind that only tests have: NULL in what is shipped. A test program's constructor sets it. */
+#define MEM_KIND_TEST ((enum tcpx_mem_kind)2)
 extern const struct mem_kind *mem_test_kind;
 
 /* NULL: the kind is not in this build. */

@@ -359,6 +359,12 @@ struct mem_staging *mem_staging_get(enum tcpx_mem_kind kind, uint32_t device,
 	return device < DEVICES_MAX ? atomic_load(&all.pool[kind][device][direction]) : NULL;
 }
 
+void mem_staging_rouse(const struct mem_staging *pool)
+{
+	if (pool->kind->rouse)
+		pool->kind->rouse(pool->device, 1);
+}
+
 void mem_stager_init(struct mem_stager *stager, struct mem_staging *pool)
 {
 	stager->pool = pool;

@@ -49,6 +49,8 @@ void *mem_spill_alloc(size_t bytes);
 /* NULL: the pool is not open. */
 struct mem_staging *mem_staging_get(enum tcpx_mem_kind kind, uint32_t device,
 				    enum mem_direction direction);
+/* Slots of the pool will be filled soon: see mem_kind.rouse. */
+void mem_staging_rouse(const struct mem_staging *pool);
 void mem_stager_init(struct mem_stager *stager, struct mem_staging *pool);
 
 /* A slot of bytes <= MEM_SLOT_MAX, or NULL. stager NULL: without the limit of half a pool. With

@@ -250,11 +250,11 @@ static int cut_all(uint32_t *kib, int most, uint64_t *out_seq)
 	return n;
 }
 
-/* Large chunks while there is enough for all channels or more than one transfer, small ones at the
- * end; of large ones two are on their way. */
+/* A small chunk for each channel first, then large ones while there is enough for all channels or
+ * more than one transfer, small ones at the end; of large ones two are on their way. */
 void case_chunks_of_filled_sources(void *arg)
 {
-	static const uint32_t alone_kib[] = {2048, 2048, 2048, 1024, 512, 512};
+	static const uint32_t alone_kib[] = {256, 1792, 2048, 2048, 1024, 512, 512};
 	static struct alone writes[2];
 	uint32_t kib[16];
 	uint64_t seq = 0;
@@ -265,14 +265,14 @@ void case_chunks_of_filled_sources(void *arg)
 	CHECK_EQ(core_chan_up(&alone_link, 1, 1), TCPX_OK);
 	alone_post_staged(&writes[0], 8 << 20);
 	fill_all();
-	CHECK_EQ(cut_all(kib, 16, &seq), 2);
-	for (n = 2; n < 6;) {
+	CHECK_EQ(cut_all(kib, 16, &seq), 3);
+	for (n = 3; n < 7;) {
 		take_all(seq);
 		i = cut_all(kib + n, 16 - n, &seq);
 		CHECK(i > 0);
 		n += i;
 	}
-	CHECK_EQ(n, 6);
+	CHECK_EQ(n, 7);
 	for (i = 0; i < n; i++)
 		CHECK_EQ(kib[i], alone_kib[i]);
 	take_all(seq);
@@ -280,9 +280,10 @@ void case_chunks_of_filled_sources(void *arg)
 	for (i = 0; i < 2; i++)
 		alone_post_staged(&writes[i], 2 << 20);
 	fill_all();
-	CHECK_EQ(cut_all(kib, 16, &seq), 2);
+	CHECK_EQ(cut_all(kib, 16, &seq), 3);
 	CHECK_EQ(kib[0], 2048); /* another one waits */
-	CHECK_EQ(kib[1], 1024);
+	CHECK_EQ(kib[1], 256);
+	CHECK_EQ(kib[2], 256);
 	core_link_fail(&alone_link, TCPX_ERR_DISCONNECTED);
 	CHECK_EQ(ended, 3);
 	core_link_fini(&alone_link);

@@ -9,7 +9,7 @@
 #define POOL_BYTES (32u << 20)
 #define HALF (POOL_BYTES / 2)
 #define BYTES (24u << 20)
-#define SLICE_BYTES (512u << 10)
+#define SLICE_BYTES (128u << 10) /* no smaller chunk begins a transfer */
 
 static uint8_t source[BYTES], got[BYTES];
 static struct raw idle[2];

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kind "cuda" over the stand-in driver: merging, order, data, failures, stopping. */
 #include <dirent.h>
+#include <limits.h>
 #include <pthread.h>
 
 #include "cuda_rig.h"
+#include "mem/cuda_owner.h"
 
 #define MIB (1u << 20)
 
@@ -489,6 +491,43 @@ static void stuck_copy_outlives_stop(void **state)
 	assert_int_equal(fake.settle(0), 0);
 }
 
+/* A thread that is roused calls the driver at once, on the streams of that direction. The next copy
+ * ends when it has moved its bytes, and not by what that call wrote. */
+static void roused_owner_calls_the_driver(void **state)
+{
+	static const char write[] = "cuStreamWriteValue32", query[] = "cuStreamQuery";
+	const unsigned cores = mem_owner_cores_to_spin;
+	uint64_t writes, each;
+	struct held held;
+
+	(void)state;
+	mem_owner_cores_to_spin = 1;
+	some_copies(0, 1);
+	for (int to_slot = 0; to_slot < 2; to_slot++) {
+		writes = fake.calls(write);
+		while (fake.calls(write) == writes) { /* nothing happens until it sleeps */
+			cuda->rouse(0, to_slot);
+			sched_yield();
+		}
+		held_begin(&held, to_slot ? cuda->fill : cuda->commit);
+		rig_calls(query, fake.calls(query) + 1); /* 100 ms after the copy was issued */
+		assert_int_equal(held.job.ends, 0);
+		held_end(&held);
+	}
+	mem_kinds_stop();
+	/* One that must not spin is not roused. */
+	mem_owner_cores_to_spin = UINT_MAX;
+	writes = fake.calls(write);
+	some_copies(0, 1);
+	each = fake.calls(write) - writes;
+	for (int i = 0; i < 1000; i++)
+		cuda->rouse(0, 1);
+	some_copies(0, 1);
+	assert_int_equal(fake.calls(write), writes + 2 * each);
+	mem_kinds_stop();
+	mem_owner_cores_to_spin = cores;
+}
+
 static int child_calls(void)
 {
 	struct rig_copy job;
@@ -526,6 +565,7 @@ int main(void)
 		cmocka_unit_test(idle_owner_sleeps),
 		cmocka_unit_test(stops_and_starts_again),
 		cmocka_unit_test(stuck_copy_outlives_stop),
+		cmocka_unit_test(roused_owner_calls_the_driver),
 		cmocka_unit_test(forked_child_is_refused),
 	};
 

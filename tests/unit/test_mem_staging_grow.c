@@ -130,6 +130,10 @@ static void first_part_serves_until_the_others_come(void **state)
 	for (i = 0; i < 2 * PARTS; i++)
 		for (k = 0; k < i; k++)
 			assert_true(labs((char *)slots[i] - (char *)slots[k]) >= MEM_SLOT_MAX);
+	for (i = 0; i < 2 * PARTS; i++) { /* the only free one is the one that came back */
+		mem_staging_give(pool, slots[i], MEM_SLOT_MAX, NULL);
+		assert_ptr_equal(mem_staging_take(pool, MEM_SLOT_MAX, NULL, false, NULL), slots[i]);
+	}
 	/* In any order; all of it is free afterwards, and taken in the same order again. */
 	for (i = 0; i < 2 * PARTS; i++)
 		mem_staging_give(pool, slots[(i * 3 + 1) % (2 * PARTS)], MEM_SLOT_MAX, NULL);

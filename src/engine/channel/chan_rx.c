@@ -175,6 +175,8 @@ static int rx_take_header(struct engine_chan *chan)
 	rx->niov = rx->at = 0;
 	rx->beyond = 0;
 	rx->path = path_of_frame(chan);
+	if (rx->frame.type == FRAME_READ_REQ)
+		path_asked(peer);
 	link_lock(&peer->link);
 	status = core_rx_begin(&peer->link.core, chan->index, &rx->frame, &rx->core);
 	link_unlock_only(&peer->link);

@@ -11,6 +11,8 @@
 #include "engine/link/stage.h"
 
 #define FILL_STALE_NS (100 * CLOCK_MS_NS) /* decision 23: not sent in time */
+#define FILL_REST_NS (1 * CLOCK_MS_NS)	  /* after so long without a fill the workers sleep */
+#define FILL_ROUSED 8u			  /* workers that are roused for the first slices */
 
 struct prefill_slice {
 	struct list_node node; /* job->fill.slices; peer->dropped */
@@ -55,6 +57,17 @@ void prefill_defer(struct engine_peer *peer, struct engine_stage *stage)
 {
 	list_push_back(&peer->link.prefill.deliveries, &stage->node);
 	atomic_store(&peer->link.prefill.due, true);
+}
+
+void prefill_asked(struct engine_peer *peer)
+{
+	const struct stage_share *share;
+
+	link_lock(&peer->link);
+	share = peer->link.blocks.shares;
+	link_unlock_only(&peer->link);
+	if (share)
+		mem_staging_rouse(share->stager.pool);
 }
 
 /* link.lock: the job puts no more slices into its block. */
@@ -198,6 +211,22 @@ static struct prefill_slice *slice_begin_next(struct engine_peer *peer, struct c
 	return NULL;
 }
 
+/*
+ * link.lock. The first slices after a rest were begun: wakes the workers that will send them, while
+ * the device copies, for it takes about as long. They are those that the core kicks next.
+ */
+static void senders_rouse(struct engine_peer *peer, uint64_t bytes)
+{
+	uint64_t chunks = bytes / CORE_FIRST_CHUNK;
+
+	for (uint32_t i = 0; i < FILL_ROUSED && i < chunks; i++) {
+		struct engine_chan *chan = peer->link.chan[core_fill_sender(&peer->link.core, i)];
+
+		if (chan && !chan->comms)
+			worker_rouse(chan->worker);
+	}
+}
+
 /* Only one thread pumps, one slice at a time and in order, so that neighbours are neighbours for
  * the device, too. */
 void prefill_pump(struct engine_peer *peer)
@@ -205,6 +234,8 @@ void prefill_pump(struct engine_peer *peer)
 	struct prefill_slice *slice;
 	struct core_fill fill;
 	bool waits = false;
+	uint64_t bytes = 0;
+	int64_t now_ns;
 
 	link_lock(&peer->link);
 	if (peer->link.prefill.pumping) {
@@ -221,9 +252,16 @@ void prefill_pump(struct engine_peer *peer)
 			status = copies_add_local(&slice->copies, fill.job->prog, fill.at,
 						  fill.bytes);
 		copies_start(&slice->copies, true, status);
+		bytes += fill.bytes;
 		link_lock(&peer->link);
 	}
 	peer->link.prefill.pumping = false;
+	if (bytes) {
+		now_ns = clock_now_ns();
+		if (now_ns - peer->link.prefill.begun_ns > FILL_REST_NS)
+			senders_rouse(peer, bytes);
+		peer->link.prefill.begun_ns = now_ns;
+	}
 	link_unlock_only(&peer->link);
 }
 

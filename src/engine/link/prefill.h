@@ -23,11 +23,14 @@ struct link_prefill {
 	struct list_node dropped, spent, deliveries; /* what prefill_flush() has to do */
 	_Atomic bool due;
 	bool pumping;
+	int64_t begun_ns; /* when slices were begun last */
 };
 
 /* Begins all slices that may begin. No lock held. Any thread. */
 void prefill_pump(struct engine_peer *peer);
 
+/* A request for data begins to arrive: rouses the device that the one before it read. No lock. */
+void prefill_asked(struct engine_peer *peer);
 /* From the core, under link.lock: there are slices to fill; a job needs its slices no more. */
 void prefill_hook_due(struct engine_peer *peer);
 void prefill_hook_drop(struct engine_peer *peer, struct core_job *job);

@@ -21,6 +21,7 @@
 /* An application that polled within this time counts as spinning. */
 #define LOOK_NS (20 * 1000ll)
 #define WATCH_NS (50 * 1000ll) /* between two transfers an application that polls pauses for less */
+#define ROUSE_NS (300 * 1000ll) /* how long a worker that was roused waits for its kick */
 #define LOOK_CORES 8 /* fewer cores are needed by the application that polls and by the workers */
 
 static _Thread_local const struct engine_worker *current;
@@ -100,13 +101,16 @@ bool worker_watched(void)
 	return look_ns && clock_now_ns() - look_ns < WATCH_NS;
 }
 
-/* Whether to spin: sessions poll busily; or an application polls as fast as it can, and the wake-up
- * of the lanes' worker is most of the time that it waits. */
+/* Whether to spin: the worker was roused; sessions poll busily; or an application polls as fast as
+ * it can, and the wake-up of the lanes' worker is most of the time that it waits. */
 static bool worker_spins(const struct engine_worker *worker, int64_t moved_ns)
 {
 	bool busy = atomic_load(&mem_busy_sessions) > 0;
 	int64_t now_ns, look_ns = atomic_load_explicit(&looked_ns, memory_order_relaxed);
+	int64_t roused_ns = atomic_load_explicit(&worker->roused_ns, memory_order_relaxed);
 
+	if (roused_ns && roused_ns > clock_now_ns())
+		return true;
 	if (!busy && !(worker->lanes && look_ns))
 		return false;
 	now_ns = clock_now_ns();
@@ -143,7 +147,7 @@ static void *worker_main(void *arg)
 {
 	struct engine_worker *worker = arg;
 	struct epoll_event events[EVENTS];
-	const bool roomy = worker_may_spin();
+	const bool roomy = worker->roomy;
 	struct turn turn = {0};
 	int64_t moved_ns = 0;
 
@@ -195,6 +199,7 @@ tcpx_status worker_start(struct engine_worker *worker, uint32_t index, bool lane
 
 	worker->index = index;
 	worker->lanes = lanes;
+	worker->roomy = worker_may_spin();
 	list_init(&worker->kicked);
 	list_init(&worker->graves);
 	sys_mutex_init_short(&worker->lock);
@@ -229,6 +234,14 @@ static void worker_wake(struct engine_worker *worker)
 	ssize_t put = write(worker->wakefd, &one, sizeof(one));
 
 	(void)put;
+}
+
+void worker_rouse(struct engine_worker *worker)
+{
+	if (!worker->roomy || !atomic_load(&worker->sleeping))
+		return;
+	atomic_store_explicit(&worker->roused_ns, clock_now_ns() + ROUSE_NS, memory_order_relaxed);
+	worker_wake(worker);
 }
 
 void worker_stop(struct engine_worker *worker)

@@ -9,6 +9,9 @@ tcpx_status worker_start(struct engine_worker *worker, uint32_t index, bool lane
 void worker_stop(struct engine_worker *worker);
 void worker_kick(struct engine_chan *chan);
 bool worker_sleeps(const struct engine_chan *chan);
+/* A kick will come within a fraction of a millisecond: a worker that sleeps wakes up now and waits
+ * for it. Nothing happens where cores are scarce. Any thread, any lock. */
+void worker_rouse(struct engine_worker *worker);
 void worker_again(struct engine_chan *chan); /* the worker calls calls->event(EPOLLIN) soon */
 void worker_poll(struct engine_chan *chan);  /* the same on the worker, which also yields */
 void worker_look(struct engine_chan *chan);  /* the worker calls calls->kicked() soon */

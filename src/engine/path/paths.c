@@ -98,6 +98,11 @@ void path_prepared(struct engine_request *request)
 	PATHS_EACH(prepared, request);
 }
 
+void path_asked(struct engine_peer *peer)
+{
+	PATHS_EACH(asked, peer);
+}
+
 void path_fill(struct engine_peer *peer)
 {
 	PATHS_EACH(fill, peer);

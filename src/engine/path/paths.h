@@ -30,6 +30,9 @@ struct path_extra {
 	/* The request is prepared: notes whether its memory suits the path, and readies it. */
 	void (*prepared)(struct engine_request *request);
 
+	/* A request for data begins to arrive. */
+	void (*asked)(struct engine_peer *peer);
+
 	/* link.lock, from the core: see struct core_ops. */
 	void (*fill)(struct engine_peer *peer);
 	void (*fill_drop)(struct engine_peer *peer, struct core_job *job);
@@ -98,6 +101,7 @@ void path_stop(struct engine_runtime *runtime);
 void path_registered(struct engine_session *session, uint64_t region);
 uint8_t path_token(const struct engine_session *session, const struct mem_region *region);
 void path_prepared(struct engine_request *request);
+void path_asked(struct engine_peer *peer);
 void path_fill(struct engine_peer *peer);
 void path_fill_drop(struct engine_peer *peer, struct core_job *job);
 tcpx_status path_deliver(struct engine_peer *peer, struct engine_request *recv, const void *data,

@@ -142,6 +142,8 @@ static struct engine_stage *staged_slot_for(struct engine_chan *chan,
 
 	if (!stage && block)
 		block_put(block);
+	if (region->kind->rouse)
+		region->kind->rouse(region->device, 0); /* while the payload arrives */
 	return stage;
 }
 
@@ -247,6 +249,7 @@ static const struct path_extra staged_extra = {
 	.start = prefill_init,
 	.stop = staged_stop,
 	.token = staged_token,
+	.asked = prefill_asked,
 	.fill = prefill_hook_due,
 	.fill_drop = prefill_hook_drop,
 	.deliver = stage_deliver,

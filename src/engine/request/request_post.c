@@ -11,13 +11,16 @@
 #include "engine/request/ready.h"
 #include "engine/path/share.h"
 
-#define POST_MOST 64 /* of one batch, which holds a link's lock */
+#define READ_PIECE_BYTES 12 /* of a piece in a request for data, about */
+#define POST_MOST 64	    /* of one batch, which holds a link's lock */
 
 /* Requests of one peer that are posted while its lock is held once, with one kick after it. */
 struct post_batch {
 	struct engine_peer *peer; /* locked, with a reference; NULL: the batch is empty */
 	uint64_t posted, most_bytes;
 	bool sends, timed;
+	const struct mem_kind *awaits; /* of staged memory that a READ of the batch will fill */
+	uint32_t device;
 };
 
 static tcpx_status request_io_get(struct engine_request *request)
@@ -92,7 +95,7 @@ static tcpx_status request_start(struct engine_request *request)
 static uint64_t post_own_bytes(const struct engine_request *request)
 {
 	if (request->xfer.op == TCPX_OP_READ)
-		return (uint64_t)request->prog.nseg * sizeof(struct core_seg);
+		return (uint64_t)request->prog.nseg * READ_PIECE_BYTES;
 	return request->prog.total;
 }
 
@@ -140,6 +143,8 @@ static void batch_end(struct post_batch *batch)
 			session_timer_kick(session);
 		link_run_posted(&peer->link,
 				post_sends_of(session, batch->most_bytes, batch->sends));
+		if (batch->awaits && batch->awaits->rouse)
+			batch->awaits->rouse(batch->device, 0); /* while the request travels */
 	} else {
 		link_run_deferred(&peer->link); /* what other threads left */
 	}
@@ -164,6 +169,13 @@ static tcpx_status batch_post(struct post_batch *batch, struct engine_request *r
 	batch->posted++;
 	batch->sends |= request->way.sends;
 	batch->timed |= request->deadline_ns != 0;
+	if (request->xfer.op == TCPX_OP_READ && request->xfer.local_staged &&
+	    !request->xfer.direct) {
+		const struct mem_region *into = request->prog.local[request->prog.seg->local];
+
+		batch->awaits = into->kind;
+		batch->device = into->device;
+	}
 	batch->most_bytes = bytes > batch->most_bytes ? bytes : batch->most_bytes;
 	return TCPX_OK;
 }

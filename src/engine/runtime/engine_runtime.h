@@ -26,6 +26,8 @@ struct engine_worker {
 	pthread_mutex_t lock;		 /* guards the two lists */
 	struct list_node kicked, graves; /* graves: channels to drop after this round */
 	_Atomic uint32_t sleeping;
+	_Atomic int64_t roused_ns; /* until then it waits awake for a kick */
+	bool roomy;		   /* there are cores to spare for a thread that spins */
 	_Atomic int stop;
 };
 
