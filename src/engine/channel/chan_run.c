@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "engine/channel/chan_traced.h"
 #include "engine/channel/comms_gpu.h"
+#include "engine/channel/look.h"
 #include "engine/channel/chan_calls.h"
 #include "engine/link/hold.h"
 #include "net/net_wrapper.h"
@@ -18,6 +19,7 @@
 void chan_tx_kick(struct engine_chan *chan)
 {
 	bool mine = worker_is_current(chan->worker);
+	bool all = mine || chan->index != CORE_LANE || look_is_now();
 	int state;
 
 	if (chan->comms && !mine) {
@@ -34,7 +36,7 @@ void chan_tx_kick(struct engine_chan *chan)
 		return;
 	do {
 		/* Another thread sends on a bulk channel only what it has just posted. */
-		chan_tx_run(chan, mine || chan->index != CORE_LANE ? TX_BUDGET : ENGINE_TX_BUFFER);
+		chan_tx_run(chan, all ? TX_BUDGET : ENGINE_TX_BUFFER);
 		state = OWNER_AGAIN;
 	} while (mine && atomic_load(&chan->tx_owner) == OWNER_AGAIN &&
 		 atomic_compare_exchange_strong(&chan->tx_owner, &state, OWNER_BUSY));
@@ -167,6 +169,7 @@ tcpx_status chan_create(struct engine_peer *peer, uint32_t index, uint32_t epoch
 	chan->index = index;
 	chan->epoch = epoch;
 	list_init(&chan->kick.node);
+	list_init(&chan->look.node);
 	pthread_mutex_init(&chan->poll.lock, NULL);
 	pthread_mutex_init(&chan->sample.lock, NULL);
 	chan->worker = worker_for(peer, index, node);

@@ -41,6 +41,7 @@ static void chan_take_down(struct engine_chan *chan)
 	chan->net->ops->shutdown(chan->net);
 	pthread_mutex_lock(&worker->lock);
 	list_remove(&chan->kick.node);
+	list_remove(&chan->look.node);
 	chan->kick.closed = true;
 	atomic_store(&chan->kick.queued, 1); /* and no new kick enters */
 	pthread_mutex_unlock(&worker->lock);

@@ -52,6 +52,13 @@ struct chan_poll {
 	_Atomic bool watched; /* the descriptor is in the worker's epoll set */
 };
 
+/* An application that polls receives on the channel itself: look.c. */
+struct chan_look {
+	struct list_node node;	   /* worker.lock: worker->looked_at */
+	_Atomic bool kept;	   /* rx owner writes it: epoll reports nothing to the worker */
+	_Atomic int64_t looked_ns; /* last time */
+};
+
 /* Its place in its worker's list of channels to run. */
 struct chan_kick {
 	struct list_node node; /* worker.lock */
@@ -104,6 +111,7 @@ struct engine_chan {
 	_Atomic int tx_blocked;		/* the transport had no room; epoll tells when it has */
 	struct chan_kick kick;
 	struct chan_poll poll;
+	struct chan_look look;
 	_Atomic int failed; /* the first failure's status */
 	_Atomic int failed_errno;
 	struct chan_tx tx;

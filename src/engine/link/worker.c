@@ -143,6 +143,34 @@ static void let_others_run(struct turn *turn)
 	turn->began_ns = clock_now_ns();
 }
 
+#define STALE_NS CLOCK_MS_NS	     /* after so long without a look the worker receives again */
+#define FORGET_NS (20 * CLOCK_MS_NS) /* and after so long it sleeps without a time limit */
+
+/* worker.lock. Takes channels back whose application polls no more. True: some are left. */
+static bool worker_takes_back(struct engine_worker *worker)
+{
+	struct list_node *at = worker->looked_at.next;
+	int64_t now_ns;
+
+	if (list_empty(&worker->looked_at))
+		return false;
+	now_ns = clock_now_ns();
+	while (at != &worker->looked_at) {
+		struct engine_chan *chan = LIST_ENTRY(at, struct engine_chan, look.node);
+		int64_t past_ns = now_ns - atomic_load(&chan->look.looked_ns);
+
+		at = at->next;
+		if (atomic_load(&chan->look.kept) && past_ns > STALE_NS) {
+			atomic_store(&chan->kick.again, 1);
+			if (!atomic_exchange(&chan->kick.queued, 1))
+				list_push_back(&worker->kicked, &chan->kick.node);
+		}
+		if (!atomic_load(&chan->look.kept) && past_ns > FORGET_NS)
+			list_remove(&chan->look.node);
+	}
+	return !list_empty(&worker->looked_at);
+}
+
 static void *worker_main(void *arg)
 {
 	struct engine_worker *worker = arg;
@@ -157,15 +185,16 @@ static void *worker_main(void *arg)
 		atomic_store(&look_room, roomy && sys_cpu_usable() >= LOOK_CORES);
 	}
 	while (!atomic_load_explicit(&worker->stop, memory_order_acquire)) {
-		bool idle, awake = roomy && worker_spins(worker, moved_ns);
+		bool idle, looks, awake = roomy && worker_spins(worker, moved_ns);
 		int n, i;
 
 		if (!awake)
 			atomic_store(&worker->sleeping, 1);
 		pthread_mutex_lock(&worker->lock);
+		looks = worker_takes_back(worker);
 		idle = list_empty(&worker->kicked);
 		pthread_mutex_unlock(&worker->lock);
-		n = epoll_wait(worker->epfd, events, EVENTS, idle && !awake ? -1 : 0);
+		n = epoll_wait(worker->epfd, events, EVENTS, !idle || awake ? 0 : looks ? 1 : -1);
 		atomic_store(&worker->sleeping, 0);
 		if (n > 0 || !idle)
 			moved_ns = clock_now_ns();
@@ -202,6 +231,7 @@ tcpx_status worker_start(struct engine_worker *worker, uint32_t index, bool lane
 	worker->roomy = worker_may_spin();
 	list_init(&worker->kicked);
 	list_init(&worker->graves);
+	list_init(&worker->looked_at);
 	sys_mutex_init_short(&worker->lock);
 	worker->epfd = SYS_FD_OPEN(epoll_create1(EPOLL_CLOEXEC));
 	worker->wakefd = SYS_FD_OPEN(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -267,6 +297,21 @@ static void worker_enlist(struct engine_chan *chan)
 		list_push_back(&worker->kicked, &chan->kick.node);
 	pthread_mutex_unlock(&worker->lock);
 	if (!stopped && atomic_load(&worker->sleeping))
+		worker_wake(worker);
+}
+
+void worker_look_at(struct engine_chan *chan)
+{
+	struct engine_worker *worker = chan->worker;
+	bool added = false;
+
+	pthread_mutex_lock(&worker->lock);
+	if (!chan->kick.closed && list_empty(&chan->look.node)) {
+		list_push_back(&worker->looked_at, &chan->look.node);
+		added = true;
+	}
+	pthread_mutex_unlock(&worker->lock);
+	if (added && atomic_load(&worker->sleeping))
 		worker_wake(worker);
 }
 

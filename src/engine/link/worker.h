@@ -15,7 +15,9 @@ void worker_rouse(struct engine_worker *worker);
 void worker_again(struct engine_chan *chan); /* the worker calls calls->event(EPOLLIN) soon */
 void worker_poll(struct engine_chan *chan);  /* the same on the worker, which also yields */
 void worker_look(struct engine_chan *chan);  /* the worker calls calls->kicked() soon */
-void worker_bury(struct engine_chan *chan);  /* takes over a reference, dropped after the round */
+/* An application polls on the channel: the worker takes it back when that stops. Any thread. */
+void worker_look_at(struct engine_chan *chan);
+void worker_bury(struct engine_chan *chan); /* takes over a reference, dropped after the round */
 /* An application polled and found nothing, so the lanes' worker may spin. */
 void worker_looked(void);
 /* An application polled just now, so the lanes' worker may be awake. */

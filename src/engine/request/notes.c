@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "engine/request/request_calls.h"
 #include "engine/channel/lead.h"
+#include "engine/channel/look.h"
 #include "engine/request/ready.h"
 #include "sys/futex.h"
 
@@ -85,10 +86,13 @@ tcpx_status engine_notify_take(struct engine_session *session, int64_t timeout_n
 	for (;;) {
 		uint32_t word = atomic_load(&session->queue.note_word);
 
-		if (note_take(session, out))
+		if (note_take(session, out)) {
+			look_found(session, NULL);
 			return TCPX_OK;
+		}
 		if (timeout_ns == 0) {
 			worker_looked();
+			look_missed(session, NULL);
 			return TCPX_IN_PROGRESS;
 		}
 		if (deadline >= 0 && clock_now_ns() >= deadline)

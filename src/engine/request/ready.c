@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "engine/request/request_calls.h"
 #include "engine/channel/lead.h"
+#include "engine/channel/look.h"
 #include "sys/futex.h"
 
 /* queue.lock held. */
@@ -100,8 +101,12 @@ uint32_t engine_poll(struct engine_session *session, tcpx_completion *completion
 	if (taken)
 		ready_taken(session);
 	pthread_mutex_unlock(&session->queue.lock);
-	if (!taken)
+	if (taken) {
+		look_found(session, NULL);
+	} else {
 		worker_looked();
+		look_missed(session, NULL);
+	}
 	return taken;
 }
 
@@ -127,6 +132,7 @@ tcpx_status engine_wait(struct engine_session *session, int64_t timeout_ns)
 			return TCPX_OK;
 		if (timeout_ns == 0) {
 			worker_looked();
+			look_missed(session, NULL);
 			return TCPX_IN_PROGRESS;
 		}
 		if (deadline >= 0 && clock_now_ns() >= deadline)

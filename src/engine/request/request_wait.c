@@ -7,6 +7,7 @@
 #include "engine/request/request_calls.h"
 #include "engine/channel/comms.h"
 #include "engine/channel/lead.h"
+#include "engine/channel/look.h"
 #include "engine/link/vanish.h"
 #include "sys/futex.h"
 
@@ -41,9 +42,17 @@ tcpx_status engine_request_test(struct engine_session *session, uint64_t id,
 	if (!request)
 		return TCPX_ERR_STALE;
 	status = request_look(request, id, out_completion);
-	request_put(request);
-	if (status == TCPX_IN_PROGRESS)
+	if (status == TCPX_IN_PROGRESS) {
+		struct engine_peer *peer = request_peer(request);
+
 		worker_looked();
+		if (atomic_load(&request->leads))
+			look_missed(session, peer);
+		peer_put(peer);
+	} else {
+		look_found(session, NULL);
+	}
+	request_put(request);
 	return status;
 }
 

@@ -23,8 +23,9 @@ struct engine_worker {
 	int node;		   /* NUMA node of its CPUs; TOPO_NUMA_UNKNOWN: any CPU */
 	bool lanes, polls;	   /* polls: a channel asked for a round without an event */
 	pthread_t thread;
-	pthread_mutex_t lock;		 /* guards the two lists */
+	pthread_mutex_t lock;		 /* guards the three lists */
 	struct list_node kicked, graves; /* graves: channels to drop after this round */
+	struct list_node looked_at;	 /* channels on which an application polls */
 	_Atomic uint32_t sleeping;
 	_Atomic int64_t roused_ns; /* until then it waits awake for a kick */
 	bool roomy;		   /* there are cores to spare for a thread that spins */
