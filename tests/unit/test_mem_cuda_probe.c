@@ -2,6 +2,7 @@
 /* Which memory the kind "cuda" takes, over the stand-in driver; what was freed is noticed. */
 #include "cuda_rig.h"
 #include "mem/region.h"
+#include "mem/staging.h"
 
 #define CHUNK (2u << 20)
 
@@ -184,6 +185,7 @@ static void freed_memory_is_noticed(void **state)
 		print_message("the address was not given out again\n");
 	mem_region_put(region);
 	mem_regions_destroy(regions);
+	mem_staging_stop();
 	rig_free(0, again);
 }
 
