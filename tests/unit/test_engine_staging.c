@@ -112,6 +112,7 @@ static void who_does_not_take_it_makes_room(void **state)
 	/* Nothing that is begun ends: so all room that the reader gets was another's. It gets its
 	 * half of the pool; the first slice is in other memory, its place in the first block is
 	 * not used. */
+	mem_slow_settle(); /* the copies of the two have ended, too */
 	mem_slow_hold(1);
 	reader_start(&reader);
 	mem_slow_await(HALF / SLICE_BYTES);
