@@ -28,8 +28,8 @@ bool core_rxseq_apply(struct core_rxseq *rx, uint64_t seq)
 		rx->done[next % CORE_RING / 64] &= ~bit;
 		rx->applied = next;
 	}
-	/* The oldest that asked, not the latest: `applied` may never reach that while frames arrive
-	 * faster than they are applied. */
+	/* Due at the oldest frame that asked for an acknowledgement: while frames arrive faster
+	 * than they are applied, `applied` may never reach the latest. */
 	if (rx->ask_first > rx->acked && rx->applied >= rx->ask_first) {
 		rx->ack_due = true;
 		return true;

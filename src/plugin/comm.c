@@ -31,7 +31,8 @@ static tcpx_status comm_refused(struct net_comm *comm, const char *call, uint64_
 			 (unsigned long long)number, net_plugin_result(rc));
 }
 
-/* The checks of every data call: the comm is not lost, and the thread is its driver. */
+/* The checks of every data call: the comm is not lost; one thread calls it, the first that did; and
+ * that thread blocks SIGPIPE. */
 static tcpx_status comm_enter(struct net_comm *comm)
 {
 	sigset_t blocked;

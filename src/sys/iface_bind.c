@@ -253,7 +253,8 @@ static tcpx_status add_interface(struct expansion *e, const char *name)
 	return status;
 }
 
-/* Adds the interfaces that match a pattern, or their first address in a subnet. */
+/* A pattern: adds each interface that matches. A subnet: adds each interface's first address in
+ * it. */
 static tcpx_status add_matching(struct expansion *e, const struct entry *entry)
 {
 	tcpx_status status = TCPX_OK;

@@ -12,7 +12,7 @@ enum cli_type {
 	CLI_COUNT,	 /* uint64_t */
 	CLI_BYTES,	 /* uint64_t */
 	CLI_SECONDS,	 /* double */
-	CLI_CHOICE,	 /* uint64_t for cli_choice_index() and cli_choice_number() */
+	CLI_CHOICE,	 /* uint64_t; read by cli_choice_index(), cli_choice_number() */
 	CLI_COUNT_LIST,	 /* struct cli_list */
 	CLI_BYTES_LIST,	 /* struct cli_list; ranges A:B (x2) and A:B:xN */
 	CLI_CHOICE_LIST, /* struct cli_list */

@@ -241,7 +241,7 @@ static void put_lint(void *arg, struct cli_json *json)
 	trace_lint_json(arg, json);
 }
 
-/* Findings of each file, and of both together. */
+/* Prints the findings of each file, and of two files together. */
 static int lint_loaded(const struct trace_options *o, struct view *v)
 {
 	struct trace_findings *all = calloc(1, sizeof(*all)), *one = calloc(1, sizeof(*one));

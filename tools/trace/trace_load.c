@@ -258,10 +258,10 @@ int trace_has_queue(const struct trace_file *file)
 
 /* ---- records ---- */
 
-/* A thread's blocks, in order; threads are merged by the end of their calls. */
+/* A cursor over the blocks of one thread. The merge takes the record whose call ended first. */
 struct run {
 	uint32_t block, index, count; /* the next record */
-	uint64_t ends;		      /* of it, for the heap */
+	uint64_t ends;		      /* when its call ended */
 	struct trace_record next;
 };
 

@@ -131,6 +131,7 @@ static tcpx_status rx_into_regions(struct engine_chan *chan, const uint8_t *tabl
 	return TCPX_OK;
 }
 
+/* The responder's checked copy of a piece of a READ's list, with references of its regions. */
 struct served {
 	struct core_push push;
 	struct engine_peer *peer;
@@ -140,7 +141,6 @@ struct served {
 	struct mem_region *regions[];
 };
 
-/* The responder's checked copy of a piece of a READ's list, with references of its regions. */
 void served_free(struct core_push *push)
 {
 	struct served *served = (struct served *)push;

@@ -21,7 +21,7 @@ enum engine_request_state { REQUEST_IDLE = 0, REQUEST_ACTIVE = 1, REQUEST_FINAL 
 struct request_regions {
 	struct mem_region **at; /* local ones, by their index in the program */
 	uint32_t count;
-	bool held;	/* peer.lock: none of them can go, mem_region_io_get() */
+	bool held;	/* link.lock: none of them can go, mem_region_io_get() */
 	uint64_t *keys; /* of the peer's, by their index in the program */
 	uint64_t *ends; /* of each, the end of what the program uses */
 };
@@ -34,12 +34,12 @@ struct request_side {
 	uint32_t rights; /* remote: those that all of it has */
 };
 
-/* Local memory that was gone when the transfer came to it. peer.lock. */
+/* Local memory that was gone when the transfer came to it. link.lock. */
 struct request_gone {
 	uint64_t base, offset; /* of its region, in the region; base 0: none */
 };
 
-/* How a post goes. peer.lock, during the post. */
+/* How a post goes. link.lock, during the post. */
 struct request_way {
 	bool sends; /* the thread that posts it sends the first part of it */
 	struct engine_stage
@@ -63,15 +63,15 @@ struct engine_request {
 	_Atomic uint32_t state; /* futex */
 	_Atomic uint32_t waiters;
 	_Atomic bool leads;	  /* its end comes over the lane: a thread that waits may lead */
-	struct engine_lead *lead; /* peer.lock */
+	struct engine_lead *lead; /* link.lock */
 	bool wants_queue;	  /* its completion enters session->queue */
 	_Atomic bool queued;	  /* it is there: set under both locks, cleared under queue.lock */
 	struct list_node done;	  /* queue.completions, or a list of its peer */
-	bool pending, awaits_goodbye; /* peer.lock: waits in peer->pending, peer->goodbye_wait */
+	bool pending, awaits_goodbye; /* link.lock: waits in peer->pending, peer->goodbye_wait */
 	int64_t goodbye_ns;	      /* until when it waits there */
-	bool detached;		      /* peer.lock: released while active */
+	bool detached;		      /* link.lock: released while active */
 	struct request_way way;
-	uint64_t post_seq; /* peer.lock */
+	uint64_t post_seq; /* link.lock */
 	struct request_gone gone;
 	int64_t posted_ns;
 	tcpx_completion completion;

@@ -13,7 +13,7 @@
 #include "sys/addr.h"
 #include "sys/futex.h"
 
-/* peer.lock: whether anything is under way that was posted no later than `until` and `notes`. */
+/* link.lock: whether anything is under way that was posted no later than `until` and `notes`. */
 static bool flush_pending(struct engine_peer *peer, uint64_t until, uint64_t notes)
 {
 	struct core_xfer *xfer = NULL;
@@ -153,7 +153,7 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 	return TCPX_OK;
 }
 
-/* peer.lock */
+/* link.lock */
 static void channel_describe(struct engine_chan *chan, tcpx_channel_info *out_info)
 {
 	struct net_chan_info net = {{0}};

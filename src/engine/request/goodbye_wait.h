@@ -3,7 +3,7 @@
  * Requests that the peer refused because it no longer knows the region. Either it deregistered the
  * region, or it is about to close: a program that ends deregisters its memory first and says
  * goodbye after that. Such a request waits a short time (TCPX_GOODBYE_MS) for the goodbye, which
- * would be the better reason. Every call but goodbye_waits_look() needs peer.lock.
+ * would be the better reason. Every call but goodbye_waits_look() needs link.lock.
  */
 #ifndef ENGINE_REQUEST_GOODBYE_WAIT_H
 #define ENGINE_REQUEST_GOODBYE_WAIT_H

@@ -23,7 +23,7 @@ static struct engine_peer *note_peer(const struct core_notify_in *msg)
 	return msg->from;
 }
 
-/* peer.lock held. */
+/* link.lock held. */
 void note_published(struct engine_peer *peer, struct core_notify_in *msg)
 {
 	struct engine_session *session = peer->link.session;

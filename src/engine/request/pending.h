@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests and notifications that are posted while the peer still connects. Every call needs
- * peer.lock unless it says otherwise. */
+ * link.lock unless it says otherwise. */
 #ifndef ENGINE_REQUEST_PENDING_H
 #define ENGINE_REQUEST_PENDING_H
 

@@ -11,7 +11,7 @@ void ready_add(struct engine_session *session, struct list_node *list, struct li
 /* queue.lock held: something was taken. Clears the eventfd when nothing is left. */
 void ready_taken(struct engine_session *session);
 
-/* peer.lock held: the request ended and its completion enters the queue. */
+/* link.lock held: the request ended and its completion enters the queue. */
 void completion_enter(struct engine_request *request);
 /* Removes its completion from the queue, if it is there. */
 void completion_discard(struct engine_request *request);

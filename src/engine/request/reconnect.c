@@ -309,7 +309,7 @@ void reconnect_up(struct engine_peer *peer)
 	link_unlock(&peer->link);
 }
 
-/* peer.lock of its peer: the request exists only as a handle; nothing is under way. */
+/* link.lock of its peer: the request exists only as a handle; nothing is under way. */
 static bool reconnect_movable(struct engine_request *request, uint64_t id,
 			      const struct engine_peer *from)
 {

@@ -51,7 +51,7 @@ tcpx_status engine_request_prepare(struct engine_session *session, uint64_t peer
 	return TCPX_OK;
 }
 
-/* peer.lock held, the request is active: it ends as soon as its memory is no longer used. */
+/* link.lock held, the request is active: it ends as soon as its memory is no longer used. */
 static void request_stop(struct engine_request *request)
 {
 	if (request->pending)

@@ -40,13 +40,13 @@ void session_accepted(struct engine_session *session, struct engine_peer *peer);
 
 /* request_life.c */
 void request_ended(struct engine_request *request);
-/* peer.lock: its memory is no longer used. */
+/* link.lock: its memory is no longer used. */
 void request_quiet(struct engine_request *request);
-/* peer.lock: it is no longer active. Wakes the threads that wait. */
+/* link.lock: it is no longer active. Wakes the threads that wait. */
 void request_set_state(struct engine_request *request, uint32_t state);
 /* request_opts.c: checks the options and takes them over. */
 tcpx_status request_take_options(struct engine_request *request, const tcpx_request_opts *opts);
-/* request_life.c, peer.lock: gives an active request to the core, whose status it returns. On an
+/* request_life.c, link.lock: gives an active request to the core, whose status it returns. On an
  * error the caller gives the regions back. */
 tcpx_status request_hand_over(struct engine_request *request);
 void request_io_put(struct engine_request *request);

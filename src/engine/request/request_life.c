@@ -74,7 +74,7 @@ tcpx_status request_hand_over(struct engine_request *request)
 	return status;
 }
 
-/* peer.lock held: the speed of whole transfers. Small ones would only measure the round trip. */
+/* link.lock held: the speed of whole transfers. Small ones would only measure the round trip. */
 static void request_measure(struct engine_request *request)
 {
 	const tcpx_completion *end = &request->completion;
@@ -95,7 +95,7 @@ void request_quiet(struct engine_request *request)
 	lone_over(request);
 }
 
-/* peer.lock held, from the core: the memory belongs to the caller again. */
+/* link.lock held, from the core: the memory belongs to the caller again. */
 void request_ended(struct engine_request *request)
 {
 	struct engine_session *session = request->session;

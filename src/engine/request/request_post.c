@@ -62,7 +62,7 @@ static tcpx_status post_error(struct engine_request *request, tcpx_status status
 	}
 }
 
-/* peer.lock held. On an error the request is as before: its last completion stays. */
+/* link.lock held. On an error the request is as before: its last completion stays. */
 static tcpx_status request_start(struct engine_request *request)
 {
 	struct engine_session *session = request->session;
@@ -109,7 +109,7 @@ static enum post_sends post_sends_of(const struct engine_session *session, uint6
 	return bytes <= session->tuning.inline_bytes ? POST_LANE : POST_NOTHING;
 }
 
-/* peer.lock held. */
+/* link.lock held. */
 static tcpx_status post_one(struct engine_request *request, uint64_t id)
 {
 	struct engine_peer *peer = request->peer;

@@ -142,7 +142,7 @@ tcpx_status engine_region_export(struct engine_session *session, uint64_t id, ui
 	return TCPX_OK;
 }
 
-/* peer.lock */
+/* link.lock */
 static tcpx_status region_peer_unproven(const struct engine_peer *peer)
 {
 	if (!peer->link.core_ready) {

@@ -31,7 +31,7 @@ void local_bell_ring(struct local_chan *chan, _Atomic uint32_t *wait)
 		local_die(chan, TCPX_ERR_PEER_RESET); /* the peer sleeps and cannot be woken */
 }
 
-/* Clears the state of a sleep: the owner of role is awake. */
+/* The owner of role is awake again: its wait word is cleared, so that nobody rings. */
 static void disarm_role(struct local_chan *chan, int role)
 {
 	atomic_store(&chan->bell.armed[role], 0);
