@@ -47,11 +47,10 @@ struct mem_copy_mark {
 };
 
 /* In GPU memory, all zero before the first launch. One per stream, because launches that may
- * overlap need separate ones. */
+ * overlap need separate ones. The block that claims a list decides for all of its blocks. */
 struct mem_copy_state {
-	MEM_COPY_WORD claimed; /* serial of the list for which a block has taken on the decision */
-	MEM_COPY_WORD verdict; /* the decision: the serial, or the serial with MEM_COPY_STOP: touch
-				* nothing */
+	MEM_COPY_WORD claimed; /* serial of the last list that was claimed */
+	MEM_COPY_WORD verdict; /* its serial: move; with MEM_COPY_STOP set: touch nothing */
 };
 
 #define MEM_COPY_STOP 1u

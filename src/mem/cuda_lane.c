@@ -166,7 +166,7 @@ static void group_issue(struct cuda_lane *lane, int64_t now_ns)
 }
 
 /* done may free the copy, and push others. */
-static void copies_end(struct cuda_lane *lane, struct mem_copy *copy, tcpx_status status)
+static void lane_copies_end(struct cuda_lane *lane, struct mem_copy *copy, tcpx_status status)
 {
 	while (copy) {
 		struct mem_copy *next = copy->next;
@@ -294,7 +294,7 @@ unsigned mem_lane_round(struct cuda_lane *lane, int64_t now_ns)
 			lane->moved_ns = now_ns;
 	}
 	/* Last, because done takes its time, and the engine has work meanwhile. */
-	copies_end(lane, over, TCPX_OK);
+	lane_copies_end(lane, over, TCPX_OK);
 	return moved;
 }
 
@@ -319,10 +319,10 @@ unsigned mem_lane_fail(struct cuda_lane *lane, tcpx_status status)
 			late_remove(lane, i);
 	for (; lane->nunder && group_ended_or_dead(lane, &lane->under[lane->oldest], status, &end);
 	     moved++)
-		copies_end(lane, group_take(lane, 0), end);
+		lane_copies_end(lane, group_take(lane, 0), end);
 	mem_queue_take(&lane->queue);
 	queued = lane->queue.first;
 	lane->queue.first = lane->queue.last = NULL;
-	copies_end(lane, queued, status);
+	lane_copies_end(lane, queued, status);
 	return moved + (queued != NULL);
 }

@@ -262,18 +262,18 @@ static tcpx_status add_matching(struct expansion *e, const struct entry *entry)
 
 	for (unsigned i = 0; i < e->niface && status == TCPX_OK; i++) {
 		const struct sys_iface *iface = &e->ifaces[i];
-		bool again = false;
+		bool listed_before = false;
 
 		if (!iface->carrier || !entry_matches(entry, iface))
 			continue;
 		for (unsigned k = 0; k < i; k++)
-			again |= !strcmp(e->ifaces[k].name, iface->name) &&
-				 e->ifaces[k].addr.ss_family == iface->addr.ss_family &&
-				 entry_matches(entry, &e->ifaces[k]);
+			listed_before |= !strcmp(e->ifaces[k].name, iface->name) &&
+					 e->ifaces[k].addr.ss_family == iface->addr.ss_family &&
+					 entry_matches(entry, &e->ifaces[k]);
 		any = true;
 		if (entry->kind != SUBNET)
 			status = add_interface(e, iface->name);
-		else if (!again)
+		else if (!listed_before)
 			status = bind_add(e, &iface->addr);
 	}
 	if (any || status != TCPX_OK)
@@ -375,12 +375,12 @@ static tcpx_status add_auto(struct expansion *e)
 			fastest = speed;
 	for (unsigned i = 0; i < e->niface && status == TCPX_OK && e->count < e->max; i++) {
 		const struct sys_iface *iface = &e->ifaces[i];
-		int again = 0;
+		bool listed_before = false;
 
 		for (unsigned k = 0; k < i; k++)
-			again |= is_candidate(e, &e->ifaces[k]) &&
-				 !strcmp(e->ifaces[k].name, iface->name);
-		if (!is_candidate(e, iface) || again)
+			listed_before |= is_candidate(e, &e->ifaces[k]) &&
+					 !strcmp(e->ifaces[k].name, iface->name);
+		if (!is_candidate(e, iface) || listed_before)
 			continue;
 		speed = interface_speed(iface->name);
 		if (!speed || speed * 2 >= fastest)

@@ -110,8 +110,8 @@ const struct mem_region *copies_staged_in(const struct core_prog *prog, struct c
 	return region_at(prog, at.seg);
 }
 
-/* A copy has ended, or all of them have been started. */
-static void copies_end_one(struct stage_copies *copies, tcpx_status status)
+/* One copy has ended, or copies_start() has started all: gives back its share of `left`. */
+static void copies_one_ended(struct stage_copies *copies, tcpx_status status)
 {
 	int none = TCPX_OK;
 
@@ -139,7 +139,7 @@ static void batch_flush(void)
 	peer_put(peer);
 }
 
-void copies_ended(struct engine_peer *peer)
+void copies_wake_later(struct engine_peer *peer)
 {
 	if (batch.peer == peer)
 		return;
@@ -150,8 +150,8 @@ void copies_ended(struct engine_peer *peer)
 
 static void copy_done(struct mem_copy *copy, tcpx_status status)
 {
-	batch.more = copy->more; /* copies_end_one() may free copy */
-	copies_end_one(copy->owner, status);
+	batch.more = copy->more; /* copies_one_ended() may free copy */
+	copies_one_ended(copy->owner, status);
 	if (!batch.more)
 		batch_flush();
 }
@@ -275,7 +275,7 @@ void copies_start(struct stage_copies *copies, bool to_slot, tcpx_status status)
 	law_free("a memory kind");
 	while (copies->waiting && copies->waiting->kind && status == TCPX_OK)
 		status = part_start(copies, to_slot);
-	copies_end_one(copies, status);
+	copies_one_ended(copies, status);
 	if (!batch.more)
 		batch_flush();
 }

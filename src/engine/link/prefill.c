@@ -127,7 +127,7 @@ static void slice_filled(struct stage_copies *copies, tcpx_status status)
 	slice->ready_ns = now;
 	core_fill_end(&peer->link.core, job, slice->dropped ? 0 : ready_upto(job), status);
 	link_unlock_only(&peer->link);
-	copies_ended(peer);
+	copies_wake_later(peer);
 	prefill_put(slice);
 	peer_put(peer);
 }

@@ -77,7 +77,7 @@ void stage_commit_done(struct stage_copies *copies, tcpx_status status)
 				  stage->xfer_id, stage->bytes, stage->block ? stage->bytes : 0,
 				  status);
 	link_unlock_only(&peer->link);
-	copies_ended(peer);
+	copies_wake_later(peer);
 	stage_close(stage);
 }
 

@@ -62,9 +62,9 @@ const struct mem_region *copies_staged_in(const struct core_prog *prog, struct c
  * error, else with how the copies ended. No lock held. */
 void copies_start(struct stage_copies *copies, bool to_slot, tcpx_status status);
 void copies_free(struct stage_copies *copies);
-/* From done, with link.lock free: runs the link's deferred work after the last copy of the
- * batch. */
-void copies_ended(struct engine_peer *peer);
+/* For a done function, with link.lock free: the link's deferred work, which wakes other threads, is
+ * run after the last copy of the batch. */
+void copies_wake_later(struct engine_peer *peer);
 
 struct comms_job;
 

@@ -38,7 +38,7 @@ static void staged_fill_done(struct stage_copies *copies, tcpx_status status)
 	core_io_drop(&peer->link.core, &stage->orphan);
 	atomic_store(&chan->tx.filling, 0);
 	link_unlock_only(&peer->link);
-	copies_ended(peer);
+	copies_wake_later(peer);
 	worker_kick(chan);
 	stage_close(stage);
 }

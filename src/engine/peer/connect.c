@@ -334,7 +334,7 @@ static struct engine_peer *peer_of_info(struct engine_session *session,
 	return peer;
 }
 
-/* Drops the peer that was made for a dial: there already is a link. */
+/* Frees a peer that was made for a dial, and not needed: another link leads to that session. */
 static void connect_drop(struct engine_peer *peer)
 {
 	struct forget_call forget = {.peer = peer};
