@@ -193,7 +193,11 @@ static tcpx_status key_file_open(const struct key_file_kind *kind, const char *p
 	}
 	if (!(flags & O_CREAT) && (errno == ENOENT || errno == ENOTDIR)) {
 		error_set(TCPX_ERR_NOT_FOUND, errno, "there is no %s %.100s", kind->name, path);
-		return error_next("make one with '%s %.60s'", kind->maker, path);
+		return error_next(kind->keys > 1
+					  ? "copy the other host's file here, or make one with "
+					    "'%s %.60s' and copy it there"
+					  : "make one with '%s %.60s'",
+				  kind->maker, path);
 	}
 	if (errno == EEXIST) {
 		error_set(TCPX_ERR_EXISTS, errno, "%s %.100s exists already", kind->name, path);

@@ -83,6 +83,9 @@ def test_another_key_is_named_as_the_cause(tool, serve, facts, key, tmp_path):
     ids = tool("key", "show-id", tmp_path / "other.key").stdout.strip()
     assert f"FAIL D17 key: the other end refuses this key: key ids {ids} here" in done.stdout
     assert "FAIL D13" not in done.stdout
+    done = tool("doctor", "--peer", here.address, "--only", "D13,D17")
+    assert done.stdout.count("FAIL") == 2 # the line of the check, and the sum
+    assert f"FAIL D17 key: no key is given here, and {here.address} needs one" in done.stdout
 
 
 @pytest.fixture(name="hosts")
@@ -116,6 +119,17 @@ def test_hosts_with_different_mtu(tool, hosts, serve, facts):
     done = between(tool, hosts, serve, facts, "--only", "D10")
     assert done.returncode == 3
     assert "FAIL D10 kernel: the MTU is 1500 here, 1400 at the other end" in done.stdout
+
+
+def test_a_key_that_was_not_given_is_named_as_the_cause(tool, hosts, key):
+    address = hosts.address("b")
+    done = tool.at(hosts.a)("doctor", "--peer", address, "--only", "D13,D17")
+    assert done.returncode == 3 and "FAIL D13" not in done.stdout
+    assert f"FAIL D17 key: no key is given here, and {address} needs one" in done.stdout
+    assert f"tcpx doctor --peer {address} --key FILE" in done.stdout
+    # with one it is asked, and nobody answers
+    done = tool.at(hosts.a)("doctor", "--peer", address, "--key", key, "--only", "D13,D17")
+    assert "FAIL D13" in done.stdout and "FAIL D17" not in done.stdout
 
 
 def test_a_way_that_drops_large_packets_in_silence(tool, hosts, serve, facts):

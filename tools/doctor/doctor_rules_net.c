@@ -126,13 +126,24 @@ void doctor_d12_routes(struct doctor_judge *j)
 			    nics, pairs);
 }
 
-/* Whether the other end answered, and did not let this one in: D17's business. */
-static int refused_key(const struct doctor_judge *j)
+static int pair_failed_by(const struct doctor_judge *j, const char *words)
 {
 	const char *pair = doctor_text(j->facts, "pair.state");
 	const char *why = doctor_text(j->facts, "pair.why");
 
-	return pair && !strcmp(pair, "down") && why && strstr(why, "authentication failed");
+	return pair && !strcmp(pair, "down") && why && strstr(why, words);
+}
+
+/* The other end answered, and did not let this one in: D17's business. */
+static int refused_key(const struct doctor_judge *j)
+{
+	return pair_failed_by(j, "authentication failed");
+}
+
+/* The other end was not asked, because it is another host and there is no key: D17's, too. */
+static int lacks_key(const struct doctor_judge *j)
+{
+	return pair_failed_by(j, "needs a key file");
 }
 
 void doctor_d13_ports(struct doctor_judge *j)
@@ -143,7 +154,7 @@ void doctor_d13_ports(struct doctor_judge *j)
 	const char *why = doctor_text(j->facts, "pair.why");
 	uint64_t port;
 
-	if (pair && !strcmp(pair, "down") && !refused_key(j)) {
+	if (pair && !strcmp(pair, "down") && !refused_key(j) && !lacks_key(j)) {
 		const char *address = doctor_text(j->facts, "pair.address");
 
 		doctor_fail(j, "the other end %s does not answer%s%s", address ? address : "",
@@ -187,7 +198,10 @@ static void bad_key(struct doctor_judge *j, const char *state)
 	} else if (!strcmp(state, "missing")) {
 		doctor_fail(j, "key file %s is not there", file);
 		doctor_cause(j, "TCPX_KEY_FILE or --key names it");
-		doctor_fix(j, "tcpx key new %s", quoted);
+		doctor_fix(j,
+			   "scp OTHER-HOST:%s %s   # both ends need the same file\n"
+			   "tcpx key new %s   # if there is none yet",
+			   quoted, quoted, quoted);
 	} else {
 		doctor_fail(j, "key file %s %s", file,
 			    !strcmp(state, "denied") ? "may not be read" : "has no key in it");
@@ -226,7 +240,7 @@ void doctor_d17_key(struct doctor_judge *j)
 	const char *state = doctor_text(j->facts, "key.state");
 	const char *bind = doctor_text(j->facts, "bind"), *ids = doctor_text(j->facts, "key.ids");
 	const char *theirs = doctor_text(j->facts, "peer.key.ids");
-	int differ;
+	int differ, refused;
 
 	if (!state || !bind) {
 		doctor_skip(j, "not known: the key file, or where is listened");
@@ -245,13 +259,25 @@ void doctor_d17_key(struct doctor_judge *j)
 		doctor_cause(j, "also those that face the world, and no rail is chosen");
 		doctor_fix(j, "export TCPX_BIND=eth1   # the interfaces that are rails");
 	}
+	refused = refused_key(j);
+	if (!strcmp(state, "none") && (refused || lacks_key(j))) {
+		const char *address = doctor_text(j->facts, "pair.address");
+
+		doctor_fail(j, "no key is given here, and %s needs one",
+			    address ? address : "the peer");
+		doctor_cause(j, "beyond loopback, and wherever serve has a key, both ends need the "
+				"same key file");
+		doctor_fix(j, "tcpx doctor --peer %s --key FILE   # the file that serve has there",
+			   address ? address : "HOST");
+	}
+	refused = refused && strcmp(state, "none");
 	differ = ids && theirs && *ids && *theirs && !share_id(ids, theirs);
 	if (differ)
 		doctor_fail(j, "key ids %s here, %s at the other end", ids, theirs);
-	else if (refused_key(j))
+	else if (refused)
 		doctor_fail(j, "the other end refuses this key: key ids %s here",
 			    ids && *ids ? ids : "none");
-	if (differ || refused_key(j)) {
+	if (differ || refused) {
 		doctor_cause(j, "the ends have different keys");
 		doctor_fix(j, "scp %s HOST:   # the same file on both, mode 0600",
 			   doctor_text(j->facts, "key.file")
