@@ -8,7 +8,7 @@ import re
 import lint
 import pages
 
-HOW = re.compile(r"run(: (two hosts|library|nixl|mpirun|make))?|not run: \S.*")
+HOW = re.compile(r"run(: (two hosts|library(, two hosts)?|nixl|mpirun|make))?|not run: \S.*")
 LITERAL = re.compile(r'"((?:\\.|[^"\\\n])*)"')
 SOURCES = ("src", "tools", "plugins", "include")
 

@@ -107,16 +107,39 @@ def test_two_hosts(shell, with_crypto, named, block):
                 process.communicate()
 
 
-@blocks("run: library")
-def test_library(shell, tmp_path, block):
+def install(shell, folder):
+    """Installs the library and the headers for what the block compiles."""
     if not shutil.which("meson") or not shutil.which("pkg-config"):
         pytest.skip("no meson or no pkg-config")
-    stage = tmp_path / "stage"
+    stage = folder / "stage"
     run("meson", "install", "-C", str(BUILD), "--no-rebuild", "--quiet", "--destdir", str(stage))
     (pc,) = stage.rglob("libtcpx.pc")
     shell.env.update(PKG_CONFIG_PATH=str(pc.parent), PKG_CONFIG_SYSROOT_DIR=str(stage),
                      LD_LIBRARY_PATH=str(pc.parent.parent))
+
+
+@blocks("run: library")
+def test_library(shell, tmp_path, block):
+    install(shell, tmp_path)
     assert "hello, remote memory" in shell("\n".join(block.lines))
+
+
+@blocks("run: library, two hosts")
+def test_library_on_two_hosts(shell, tmp_path, with_crypto, named, block):
+    """The last two lines: a program that waits, and the one that connects to it."""
+    install(shell, tmp_path)
+    *first, lender, writer = [TYPED.fullmatch(line).groups() for line in block.lines]
+    for host, command in first:
+        shell(command, named[host].argv())
+    process = shell.start("exec " + lender[1], named[lender[0]].argv())
+    try:
+        assert process.stdout.readline().startswith("ready: port ")
+        assert "1048576 bytes written" in shell(writer[1], named[writer[0]].argv())
+        assert process.communicate(timeout=HANG)[0].endswith("by the other host, 0 wrong\n")
+        assert process.returncode == 0
+    finally:
+        process.kill()
+        process.communicate()
 
 
 @blocks("run: mpirun")

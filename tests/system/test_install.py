@@ -83,10 +83,23 @@ def build(prefix, source, folder):
                      "TCPX_CUDA_LIBRARY": str(FAKECUDA)}
 
 
-@pytest.mark.parametrize("source", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("source", [path for path in EXAMPLES if path.stem != "two_hosts"],
+                         ids=lambda path: path.stem)
 def test_example(prefix, source, tmp_path):
     program, env = build(prefix, source, tmp_path)
     run(program, env=env)
+
+
+def test_example_of_two_hosts_says_what_failed(prefix, tool, with_crypto, tmp_path):
+    """That it works is shown with the commands of docs/guide/getting-started.md."""
+    program, env = build(prefix, TOP / "examples/two_hosts.c", tmp_path)
+    key = tmp_path / "cluster.key"
+    for words in ("cluster.key", "connection refused"): # no key file yet; then nobody listens
+        done = subprocess.run([program, key, "127.0.0.1:1"], env=env, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 1 and words in done.stderr and "; next: " in done.stderr
+        if not key.exists():
+            assert tool("key", "new", key).returncode == 0
 
 
 @pytest.mark.parametrize("more", [{"FAKECUDA_DEVICES": "1"}, {"TCPX_LOCAL": "0"}],
