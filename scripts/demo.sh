@@ -25,3 +25,6 @@ elif [ "$gpus" -eq 1 ]; then
 		show --mem "${ends% *}" --remote-mem "${ends#* }"
 	done
 fi
+echo
+echo "Every byte was compared (#wrong). Next: README.md, for two hosts, NIXL and your own program;"
+echo "'$tool doctor' checks this machine, '$tool perf --help' lists what can be measured."

@@ -62,7 +62,7 @@ const struct cli_option node_option_table[] = {
 	 0,
 	 "per GPU and direction (GPUs 256M, host 32M)"},
 	{"bind", "ADDR|IF[,...]", CLI_RULE_TEXT, AT(bind), NULL, CLI_ENV(BIND),
-	 "rails to listen on (default: loopback)", .group = "Path"},
+	 "addresses to listen on (default: loopback)", .group = "Path"},
 	{"port-base",
 	 "P",
 	 {CLI_COUNT, 2, 65000},

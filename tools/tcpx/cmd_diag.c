@@ -52,7 +52,7 @@ static int diag_action(const struct cli_command *command, int argc, char **argv)
 const struct cli_command command_diag = {
 	.name = "diag",
 	.args = "collect [options] [-- COMMAND...] | compare DIR DIR | counters",
-	.summary = "Collects diagnostics around a command, compares two",
+	.summary = "Collects diagnostics around a command; compares two folders",
 	COMMAND_OPTIONS(options),
 	.min_args = 1,
 	.max_args = 4096,
