@@ -140,10 +140,10 @@ static int refused_key(const struct doctor_judge *j)
 	return pair_failed_by(j, "authentication failed");
 }
 
-/* The other end was not asked, because it is another host and there is no key: D17's, too. */
+/* The other end needs a key, and none is given here (perf_connect.c, engine/peer/connect.c). */
 static int lacks_key(const struct doctor_judge *j)
 {
-	return pair_failed_by(j, "needs a key file");
+	return pair_failed_by(j, "needs a key file") || pair_failed_by(j, "wants a key");
 }
 
 void doctor_d13_ports(struct doctor_judge *j)
@@ -240,7 +240,7 @@ void doctor_d17_key(struct doctor_judge *j)
 	const char *state = doctor_text(j->facts, "key.state");
 	const char *bind = doctor_text(j->facts, "bind"), *ids = doctor_text(j->facts, "key.ids");
 	const char *theirs = doctor_text(j->facts, "peer.key.ids");
-	int differ, refused;
+	int differ;
 
 	if (!state || !bind) {
 		doctor_skip(j, "not known: the key file, or where is listened");
@@ -259,8 +259,7 @@ void doctor_d17_key(struct doctor_judge *j)
 		doctor_cause(j, "also those that face the world, and no rail is chosen");
 		doctor_fix(j, "export TCPX_BIND=eth1   # the interfaces that are rails");
 	}
-	refused = refused_key(j);
-	if (!strcmp(state, "none") && (refused || lacks_key(j))) {
+	if (lacks_key(j)) {
 		const char *address = doctor_text(j->facts, "pair.address");
 
 		doctor_fail(j, "no key is given here, and %s needs one",
@@ -270,14 +269,13 @@ void doctor_d17_key(struct doctor_judge *j)
 		doctor_fix(j, "tcpx doctor --peer %s --key FILE   # the file that serve has there",
 			   address ? address : "HOST");
 	}
-	refused = refused && strcmp(state, "none");
 	differ = ids && theirs && *ids && *theirs && !share_id(ids, theirs);
 	if (differ)
 		doctor_fail(j, "key ids %s here, %s at the other end", ids, theirs);
-	else if (refused)
+	else if (refused_key(j))
 		doctor_fail(j, "the other end refuses this key: key ids %s here",
 			    ids && *ids ? ids : "none");
-	if (differ || refused) {
+	if (differ || refused_key(j)) {
 		doctor_cause(j, "the ends have different keys");
 		doctor_fix(j, "scp %s HOST:   # the same file on both, mode 0600",
 			   doctor_text(j->facts, "key.file")
