@@ -26,7 +26,7 @@ tcpx_status mem_cuda_kernels_load(const struct sys_cuda_gpu *gpu,
 tcpx_status mem_cuda_kernels_launch(const struct mem_cuda_kernels *kernels, int to_slot,
 				    cuda_stream stream, const struct mem_copy_args *args);
 
-/* The same for a list that moves. */
+/* The same for the kernel of move_abi.h: from memory that this GPU reads to memory it writes. */
 tcpx_status mem_cuda_kernels_move(const struct mem_cuda_kernels *kernels, cuda_stream stream,
 				  const struct mem_move_args *args);
 

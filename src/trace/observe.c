@@ -485,7 +485,7 @@ static int comm_done(struct trace_comm *comm, uint64_t number)
 	return after != 0;
 }
 
-/* Nothing found: a record only now and then. */
+/* A test that found its request not done: mostly without a record. */
 static void put_empty(struct trace_span *span, struct trace_request *request)
 {
 	struct trace_record *r;

@@ -274,7 +274,7 @@ uint32_t comms_given_up(const struct engine_peer *peer)
 	return count;
 }
 
-/* The plugin may follow what the peer's handles say. */
+/* The peer proved a key, or all are trusted: the plugin may follow the connect handles it sent. */
 static bool peer_is_trusted(const struct engine_peer *peer)
 {
 	return peer->dialling.hello.auth == WIRE_AUTH_KEY || config_bool(CONFIG_PLUGIN_TRUST_PEERS);

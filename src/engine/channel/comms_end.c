@@ -152,8 +152,8 @@ static bool comms_close_begin(struct engine_comms *comms)
 
 	if (comms->end.begun)
 		return true;
-	/* The thread that opens the GPU's part reads the queue, which the plugin frees with the
-	 * comm. Its end wakes the peer. */
+	/* A thread that still opens the GPU's part reads the queue, which the plugin frees with the
+	 * comm. When that thread ends it wakes this link, and the close is tried again. */
 	if (comms_gpu_opens(comms))
 		return false;
 	comms_gpu_abandon(comms);

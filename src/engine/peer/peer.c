@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a peer: how it dies, what ends with it, and when its slot is freed. */
+/* The end of a peer: how it dies, what ends with it, and when its handle is given back. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
