@@ -146,6 +146,7 @@ static const struct doctor_key keys[] = {
 	/* the other end */
 	{"pair.address", DOCTOR_TEXT, NULL},
 	{"pair.state", DOCTOR_WORD, "up|down|unknown"},
+	{"pair.status", DOCTOR_TEXT, NULL},
 	{"pair.why", DOCTOR_TEXT, NULL},
 };
 

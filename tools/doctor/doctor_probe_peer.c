@@ -293,6 +293,7 @@ static void put_down(struct doctor_facts *facts)
 
 	text_format(why, sizeof(why), "%.140s; %.140s", error_last()->what, error_last()->next);
 	doctor_put_text(facts, "down", "pair.state");
+	doctor_put_text(facts, tcpx_status_name(error_last()->status), "pair.status");
 	doctor_put_text(facts, why, "pair.why");
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules about the network and the other end: D12, D13, D17, D18, D20. */
 #include <string.h>
+#include <tcpx/log.h>
 
 #include "doctor_rules.h"
 
@@ -126,24 +127,13 @@ void doctor_d12_routes(struct doctor_judge *j)
 			    nics, pairs);
 }
 
-static int pair_failed_by(const struct doctor_judge *j, const char *words)
+/* The other end did not let this one in, or was not asked because it needs a key and none is given:
+ * D17 reports it. */
+static int not_let_in(const struct doctor_judge *j)
 {
-	const char *pair = doctor_text(j->facts, "pair.state");
-	const char *why = doctor_text(j->facts, "pair.why");
+	const char *status = doctor_text(j->facts, "pair.status");
 
-	return pair && !strcmp(pair, "down") && why && strstr(why, words);
-}
-
-/* The other end answered, and did not let this one in: D17's business. */
-static int refused_key(const struct doctor_judge *j)
-{
-	return pair_failed_by(j, "authentication failed");
-}
-
-/* The other end needs a key, and none is given here (perf_connect.c, engine/peer/connect.c). */
-static int lacks_key(const struct doctor_judge *j)
-{
-	return pair_failed_by(j, "needs a key file") || pair_failed_by(j, "wants a key");
+	return status && !strcmp(status, tcpx_status_name(TCPX_ERR_AUTH));
 }
 
 void doctor_d13_ports(struct doctor_judge *j)
@@ -154,7 +144,7 @@ void doctor_d13_ports(struct doctor_judge *j)
 	const char *why = doctor_text(j->facts, "pair.why");
 	uint64_t port;
 
-	if (pair && !strcmp(pair, "down") && !refused_key(j) && !lacks_key(j)) {
+	if (pair && !strcmp(pair, "down") && !not_let_in(j)) {
 		const char *address = doctor_text(j->facts, "pair.address");
 
 		doctor_fail(j, "the other end %s does not answer%s%s", address ? address : "",
@@ -200,7 +190,7 @@ static void bad_key(struct doctor_judge *j, const char *state)
 		doctor_cause(j, "TCPX_KEY_FILE or --key names it");
 		doctor_fix(j,
 			   "scp OTHER-HOST:%s %s   # both ends need the same file\n"
-			   "tcpx key new %s   # if there is none yet",
+			   "tcpx key new %s   # if no host has one yet",
 			   quoted, quoted, quoted);
 	} else {
 		doctor_fail(j, "key file %s %s", file,
@@ -240,7 +230,7 @@ void doctor_d17_key(struct doctor_judge *j)
 	const char *state = doctor_text(j->facts, "key.state");
 	const char *bind = doctor_text(j->facts, "bind"), *ids = doctor_text(j->facts, "key.ids");
 	const char *theirs = doctor_text(j->facts, "peer.key.ids");
-	int differ;
+	int differ, refused;
 
 	if (!state || !bind) {
 		doctor_skip(j, "not known: the key file, or where is listened");
@@ -259,7 +249,7 @@ void doctor_d17_key(struct doctor_judge *j)
 		doctor_cause(j, "also those that face the world, and no rail is chosen");
 		doctor_fix(j, "export TCPX_BIND=eth1   # the interfaces that are rails");
 	}
-	if (lacks_key(j)) {
+	if (not_let_in(j) && !strcmp(state, "none")) {
 		const char *address = doctor_text(j->facts, "pair.address");
 
 		doctor_fail(j, "no key is given here, and %s needs one",
@@ -269,13 +259,14 @@ void doctor_d17_key(struct doctor_judge *j)
 		doctor_fix(j, "tcpx doctor --peer %s --key FILE   # the file that serve has there",
 			   address ? address : "HOST");
 	}
+	refused = not_let_in(j) && !strcmp(state, "ok");
 	differ = ids && theirs && *ids && *theirs && !share_id(ids, theirs);
 	if (differ)
 		doctor_fail(j, "key ids %s here, %s at the other end", ids, theirs);
-	else if (refused_key(j))
+	else if (refused)
 		doctor_fail(j, "the other end refuses this key: key ids %s here",
 			    ids && *ids ? ids : "none");
-	if (differ || refused_key(j)) {
+	if (differ || refused) {
 		doctor_cause(j, "the ends have different keys");
 		doctor_fix(j, "scp %s HOST:   # the same file on both, mode 0600",
 			   doctor_text(j->facts, "key.file")
