@@ -33,7 +33,8 @@ static size_t wrong_bytes(const unsigned char *memory)
 	return wrong;
 }
 
-/* Whoever has the key may connect, and gets the token of the memory as a notification. */
+/* Waits until a host that has the key connects, and sends it the token of the memory in a
+ * notification. */
 static int lend(tcpx_session *session, unsigned char *memory)
 {
 	TCPX_OPTS(tcpx_listen_opts, listen, .port = TCPX_PORT_BASE);
@@ -53,7 +54,7 @@ static int lend(tcpx_session *session, unsigned char *memory)
 	must("accept", tcpx_session_accept(session, TCPX_WAIT_FOREVER, &writer));
 	must("send the token", tcpx_notify_send(session, writer, token, sizeof(token)));
 
-	/* It came with the WRITE, so the bytes are there. */
+	/* The writer attached this notification to its WRITE, so the bytes are in memory. */
 	must("take", tcpx_notify_take(session, LIMIT_NS, &end));
 	tcpx_notification_release(session, &end);
 	wrong = wrong_bytes(memory);
@@ -93,7 +94,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: two_hosts KEYFILE [HOST[:PORT]]\n");
 		return 2;
 	}
-	/* Without bind a session has loopback alone, with or without a key. */
+	/* The default of bind is loopback, even when there is a key. */
 	TCPX_OPTS(tcpx_session_opts, opts, .bind = "auto", .key_file = argv[1]);
 	must("open", tcpx_session_open(&opts, &session));
 	failed = argc == 2 ? lend(session, memory) : write_to(session, memory, argv[2]);

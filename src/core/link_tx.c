@@ -171,8 +171,8 @@ static void tx_set_frame(struct core_job *job, struct core_tx *tx, uint64_t line
 	frame->flags |= core_path_flag(job->path);
 }
 
-/* How many of `want` bytes of the job may be cut now. 0: a READ's request waits for read credit or
- * its own staging, a staged chunk for grants. */
+/* How many of `want` bytes of the job may be cut now. 0: the request of a READ waits for read
+ * credit or for staging on this side, or a staged chunk waits for grants. */
 static uint64_t tx_allowance(struct core_link *link, struct core_job *job, uint64_t want)
 {
 	if (job->kind == CORE_JOB_REQUEST) {

@@ -26,7 +26,7 @@ struct mem_piece {
 
 struct mem_mapping; /* a region of another session on this host, from which this process copies */
 
-/* A copy between a slot, or of a move other memory, and pieces. The caller's until done ran. */
+/* A copy between a slot (in a move: other memory) and pieces. The caller keeps it until done. */
 struct mem_copy {
 	void *slot; /* staging memory, as long as all pieces; of a move: an offset in from */
 	struct mem_mapping *from; /* of a move; NULL: slot and sources are addresses */

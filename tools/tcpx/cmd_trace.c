@@ -365,7 +365,7 @@ static int run(const struct cli_command *command, int argc, char **argv)
 const struct cli_command command_trace = {
 	.name = "trace",
 	.args = "run|show|diff|lint|export [options] FILE... | -- COMMAND",
-	.summary = "Records calls into an ncclNet plugin; shows, compares runs",
+	.summary = "Records calls into an ncclNet plugin, shows and compares them",
 	COMMAND_OPTIONS(options),
 	.min_args = 1,
 	.max_args = 4096,

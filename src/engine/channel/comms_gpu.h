@@ -64,7 +64,7 @@ bool comms_in_pieces(const struct engine_chan *chan);
 tcpx_status comms_receive(struct engine_chan *chan, const struct core_prog *prog);
 /* The chunk was refused or aborted: gives the message back. */
 void comms_message_drop(struct engine_chan *chan);
-/* Enters the unpacking of the frame into the jobs of the channel. After core_rx_end(). */
+/* Adds the unpacking of the frame to the channel's jobs. Call it after core_rx_end(). */
 void comms_unpack_start(struct engine_chan *chan, struct engine_stage *stage);
 /* Takes the next step of all jobs. True: some are under way. chan: the channel, whose rx owner this
  * thread is; NULL: it is stopped. */

@@ -334,7 +334,7 @@ static struct engine_peer *peer_of_info(struct engine_session *session,
 	return peer;
 }
 
-/* Frees a peer that was made for a dial, and not needed: another link leads to that session. */
+/* Frees a peer that was made for a dial which is not needed: the session is linked already. */
 static void connect_drop(struct engine_peer *peer)
 {
 	struct forget_call forget = {.peer = peer};
