@@ -24,7 +24,8 @@ TAIL_LINES = 40
 SANITIZER_ENV = {
     "ASAN_OPTIONS": "detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1",
     "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
-    "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:suppressions=" +
+    # The longest history: a report whose stack it has forgotten matches no suppression.
+    "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:history_size=7:suppressions=" +
                     os.path.join(TOP, "tests/support/tsan.supp"),
 }
 # Source lines in reports, no more: full debug information takes most of the compile time.
