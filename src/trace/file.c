@@ -38,27 +38,33 @@ void trace_block_put(uint8_t out[TRACE_BLOCK_BYTES], const struct trace_block *b
 	put_uint(&at, block->dropped, 8);
 }
 
-void trace_record_put(uint8_t out[TRACE_RECORD_BYTES], const struct trace_record *r)
-{
-	uint8_t *at = out;
+/* The fields of struct trace_record lie as those of the file's record do: */
+#define LIES_AT(field, offset)                                                                     \
+	_Static_assert(offsetof(struct trace_record, field) == (offset), "tcpx-trace(5)")
+LIES_AT(time, 0);
+LIES_AT(number, 8);
+LIES_AT(bytes, 16);
+LIES_AT(duration, 24);
+LIES_AT(comm, 32);
+LIES_AT(thread, 36);
+LIES_AT(call, 38);
+LIES_AT(flags, 39);
+LIES_AT(result, 40);
+LIES_AT(tag, 44);
+LIES_AT(repeats, 48);
+LIES_AT(memory, 52);
+LIES_AT(nic, 56);
+LIES_AT(owner, 58);
+LIES_AT(gpu, 60);
+LIES_AT(part, 62);
+LIES_AT(parts, 63);
 
-	put_uint(&at, r->time, 8);
-	put_uint(&at, r->number, 8);
-	put_uint(&at, r->bytes, 8);
-	put_uint(&at, r->duration, 8);
-	put_uint(&at, r->comm, 4);
-	put_uint(&at, r->thread, 2);
-	put_uint(&at, r->call, 1);
-	put_uint(&at, r->flags, 1);
-	put_uint(&at, (uint32_t)r->result, 4);
-	put_uint(&at, (uint32_t)r->tag, 4);
-	put_uint(&at, r->repeats, 4);
-	put_uint(&at, r->memory, 4);
-	put_uint(&at, (uint16_t)r->nic, 2);
-	put_uint(&at, (uint16_t)r->owner, 2);
-	put_uint(&at, (uint16_t)r->gpu, 2);
-	put_uint(&at, r->part, 1);
-	put_uint(&at, r->parts, 1);
+void trace_record_put(uint8_t out[TRACE_RECORD_BYTES], const struct trace_record *record)
+{
+	struct trace_record r = *record;
+
+	trace_record_swap(&r);
+	memcpy(out, &r, TRACE_RECORD_BYTES);
 }
 
 enum trace_read trace_header_get(struct wire_cursor *c, struct trace_header *out_header)
@@ -119,31 +125,11 @@ uint32_t trace_block_records(const struct trace_block *block)
 	return block->type == TRACE_BLOCK_RECORDS ? block->bytes / TRACE_RECORD_BYTES : 0;
 }
 
-void trace_block_record(const struct trace_block *block, uint32_t index, struct trace_record *r)
+void trace_block_record(const struct trace_block *block, uint32_t index,
+			struct trace_record *out_record)
 {
-	struct wire_cursor in = wire_cursor_of(block->payload + (size_t)index * TRACE_RECORD_BYTES,
-					       TRACE_RECORD_BYTES);
-
-	r->time = wire_get_u64(&in);
-	r->number = wire_get_u64(&in);
-	r->bytes = wire_get_u64(&in);
-	r->duration = wire_get_u64(&in);
-	r->comm = wire_get_u32(&in);
-	(void)wire_get_u16(&in); /* the block's, which cannot contradict */
-	r->thread = block->thread;
-	r->call = wire_get_u8(&in);
-	r->flags = wire_get_u8(&in);
-	r->result = (int32_t)wire_get_u32(&in);
-	r->tag = (int32_t)wire_get_u32(&in);
-	r->repeats = wire_get_u32(&in);
-	r->memory = wire_get_u32(&in);
-	r->nic = (int16_t)wire_get_u16(&in);
-	r->owner = (int16_t)wire_get_u16(&in);
-	r->gpu = (int16_t)wire_get_u16(&in);
-	r->part = wire_get_u8(&in);
-	r->parts = wire_get_u8(&in);
-	if (r->call >= TRACE_CALL_COUNT)
-		r->call = TRACE_CALL_COUNT;
+	*out_record = trace_record_get(block->payload + (size_t)index * TRACE_RECORD_BYTES,
+				       block->thread);
 }
 
 int trace_block_moment(const struct trace_block *block, struct trace_moment *out_moment)

@@ -3,7 +3,9 @@
 #ifndef TRACE_FILE_H
 #define TRACE_FILE_H
 
+#include <endian.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "trace/record.h"
 #include "wire/cursor.h"
@@ -11,6 +13,39 @@
 void trace_header_put(uint8_t out[TRACE_HEADER_BYTES], const struct trace_header *header);
 void trace_block_put(uint8_t out[TRACE_BLOCK_BYTES], const struct trace_block *block);
 void trace_record_put(uint8_t out[TRACE_RECORD_BYTES], const struct trace_record *record);
+
+/* From the machine's byte order to the file's, or back. */
+static inline void trace_record_swap(struct trace_record *r)
+{
+	r->time = htole64(r->time);
+	r->number = htole64(r->number);
+	r->bytes = htole64(r->bytes);
+	r->duration = htole64(r->duration);
+	r->comm = htole32(r->comm);
+	r->thread = htole16(r->thread);
+	r->result = (int32_t)htole32((uint32_t)r->result);
+	r->tag = (int32_t)htole32((uint32_t)r->tag);
+	r->repeats = htole32(r->repeats);
+	r->memory = htole32(r->memory);
+	r->nic = (int16_t)htole16((uint16_t)r->nic);
+	r->owner = (int16_t)htole16((uint16_t)r->owner);
+	r->gpu = (int16_t)htole16((uint16_t)r->gpu);
+}
+
+/* A record of a thread's block; the record's own number of the thread does not count. An unknown
+ * call becomes TRACE_CALL_COUNT. Inline, so that a loop over records loads only what it uses. */
+static inline struct trace_record trace_record_get(const uint8_t in[TRACE_RECORD_BYTES],
+						   uint16_t thread)
+{
+	struct trace_record r;
+
+	memcpy(&r, in, TRACE_RECORD_BYTES);
+	trace_record_swap(&r);
+	r.thread = thread;
+	if (r.call > TRACE_CALL_COUNT)
+		r.call = TRACE_CALL_COUNT;
+	return r;
+}
 
 enum trace_read {
 	TRACE_READ_OK,
@@ -28,7 +63,7 @@ enum trace_read trace_block_get(struct wire_cursor *c, struct trace_block *out_b
 
 /* Records in a block of records: whole ones only. */
 uint32_t trace_block_records(const struct trace_block *block);
-/* index < trace_block_records(). An unknown call becomes TRACE_CALL_COUNT. */
+/* index < trace_block_records(); as trace_record_get(). */
 void trace_block_record(const struct trace_block *block, uint32_t index,
 			struct trace_record *out_record);
 

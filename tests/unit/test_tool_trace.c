@@ -10,13 +10,14 @@
 
 static char folder[] = "/tmp/tcpx-trace-XXXXXX";
 
-/* A trace in the making: one thread. */
+/* A trace in the making. first: of the one thread that most tests have. */
 struct maker {
 	FILE *out;
 	char path[64];
 	struct trace_record records[256];
 	uint32_t count;
 	uint64_t first; /* position of the first record of the block */
+	uint16_t thread;
 };
 
 static void maker_open(struct maker *m, const char *name, uint64_t wall_ns)
@@ -47,6 +48,7 @@ static void maker_flush(struct maker *m)
 {
 	maker_block(m,
 		    (struct trace_block){.type = TRACE_BLOCK_RECORDS,
+					 .thread = m->thread,
 					 .first = m->first,
 					 .bytes = m->count * TRACE_RECORD_BYTES},
 		    m->records);
@@ -256,6 +258,56 @@ static void nothing_across_a_gap(void **state)
 	assert_null(found(&m, NULL, "T13"));
 }
 
+/* Blocks of two threads, at odd places of the file: calls lie in the order in which they ended, and
+ * each belongs to the thread of its block. */
+static void calls_of_threads_are_in_order(void **state)
+{
+	static const struct {
+		unsigned at_ms;
+		uint16_t thread, call;
+	} want[] = {{10, 7, TRACE_LISTEN},
+		    {20, 3, TRACE_CONNECT},
+		    {30, 7, TRACE_IRECV},
+		    {40, 3, TRACE_ISEND},
+		    {50, 3, TRACE_CALL_COUNT}};
+	struct trace_file file;
+	struct maker m;
+
+	(void)state;
+	maker_open(&m, "threads", 0);
+	m.thread = 3;
+	call(&m, TRACE_CONNECT, 1, 20, 77)->thread = 9; /* a record cannot contradict its block */
+	call(&m, TRACE_ISEND, 1, 40, 0);
+	maker_flush(&m);
+	maker_text(&m, "a=b\n");
+	maker_text(&m, "odd=1");
+	m.thread = 7;
+	m.first = 0;
+	call(&m, TRACE_LISTEN, 0, 10, 77);
+	maker_flush(&m);
+	m.first += 2; /* missing, of this thread */
+	call(&m, TRACE_IRECV, 0, 30, 0);
+	maker_flush(&m);
+	m.thread = 3;
+	m.first = 2;
+	call(&m, 200, 1, 50, 0);
+	maker_close(&m);
+	load(&m, &file);
+	assert_int_equal(file.nrecords, sizeof(want) / sizeof(want[0]));
+	for (uint64_t i = 0; i < file.nrecords; i++) {
+		struct trace_record r = trace_record_at(&file, i);
+
+		assert_int_equal(r.time, (uint64_t)want[i].at_ms * MS);
+		assert_int_equal(r.thread, want[i].thread);
+		assert_int_equal(r.call, want[i].call);
+	}
+	assert_int_equal(file.missing, 2);
+	assert_true(trace_end_of(&file, 0)->gap);
+	assert_false(trace_end_of(&file, 1)->gap);
+	assert_int_equal(trace_end_of(&file, 1)->nevents, 3);
+	trace_file_close(&file);
+}
+
 /* Two ends whose messages take a millisecond; the receiver's clock is wrong by offset_ms. */
 static void two_ends(struct maker *a, struct maker *b, int64_t offset_ms)
 {
@@ -371,6 +423,7 @@ int main(void)
 		cmocka_unit_test(the_head_is_tested),
 		cmocka_unit_test(setups_pause),
 		cmocka_unit_test(nothing_across_a_gap),
+		cmocka_unit_test(calls_of_threads_are_in_order),
 		cmocka_unit_test(the_clocks_offset_is_estimated),
 		cmocka_unit_test(the_ends_agree),
 		cmocka_unit_test(a_message_that_was_never_seen),

@@ -132,21 +132,21 @@ static int take_end(struct side *s, const struct trace_end *end, struct stream s
 			return -1;
 	}
 	for (uint32_t i = 0; i < end->nevents; i++) {
-		const struct trace_record *r = &s->file->records[end->events[i]];
-		int k = stream_of(r);
+		struct trace_record r = trace_record_at(s->file, end->events[i]);
+		int k = stream_of(&r);
 
 		if (k >= 0)
 			streams[k].events[streams[k].count++] = end->events[i];
 	}
 	for (unsigned k = 0; k < STREAMS; k++)
 		for (uint32_t i = 0; i < streams[k].count; i++) {
-			const struct trace_record *r = &s->file->records[streams[k].events[i]];
+			struct trace_record r = trace_record_at(s->file, streams[k].events[i]);
 
-			hash = mixed(hash, r->call | (uint64_t)r->part << 8 |
-						   (uint64_t)(uint32_t)r->result << 32);
-			hash = mixed(hash, r->bytes);
-			hash = mixed(hash, (uint32_t)r->tag);
-			hash = mixed(hash, k == STREAM_SETUP ? 0 : r->number);
+			hash = mixed(hash, r.call | (uint64_t)r.part << 8 |
+						   (uint64_t)(uint32_t)r.result << 32);
+			hash = mixed(hash, r.bytes);
+			hash = mixed(hash, (uint32_t)r.tag);
+			hash = mixed(hash, k == STREAM_SETUP ? 0 : r.number);
 		}
 	s->hashes[end - s->file->ends] = hash;
 	return 0;
@@ -253,18 +253,18 @@ static void ending_of(const struct side *s, const struct trace_end *end, char *b
 
 	*buf = '\0';
 	for (uint32_t i = 0; i < end->nevents; i++) {
-		const struct trace_record *r = &file->records[end->events[i]];
+		struct trace_record r = trace_record_at(file, end->events[i]);
 
 		if (end->kind >= END_OUT)
 			return;
-		if (r->flags & TRACE_UNFINISHED) {
+		if (r.flags & TRACE_UNFINISHED) {
 			text_format(buf, cap, "never: the process ended in %s after %.3f ms",
-				    trace_call_name(r->call), (double)trace_end_ns(file, r) / 1e6);
+				    trace_call_name(r.call), (double)trace_end_ns(file, &r) / 1e6);
 			return;
 		}
-		if (r->result) {
-			text_format(buf, cap, "never: %s answered %d", trace_call_name(r->call),
-				    r->result);
+		if (r.result) {
+			text_format(buf, cap, "never: %s answered %d", trace_call_name(r.call),
+				    r.result);
 			return;
 		}
 	}
@@ -294,33 +294,38 @@ static int say_stream(struct maker *m, const struct pairing *p, unsigned k, uint
 	const struct stream *a = &m->a.streams[p->a - m->a.file->ends][k];
 	const struct stream *b = &m->b.streams[p->b - m->b.file->ends][k];
 	char what[160], ta[240], tb[240];
-	const struct trace_record *ra = NULL, *rb = NULL;
-	const struct trace_record *r;
+	struct trace_record ra, rb;
+	const struct trace_record *r = NULL; /* A's, or B's where A has none */
+	const struct trace_file *of = m->a.file;
 	enum diff_sections section = DIFF_DIVERGENCE;
+	int in_a = at < a->count, in_b = at < b->count;
 
-	if (at < a->count)
-		ra = &m->a.file->records[a->events[at]];
-	if (at < b->count)
-		rb = &m->b.file->records[b->events[at]];
-	if (ra)
-		event_text(m->a.file, ra, ta, sizeof(ta));
-	else
-		ending_of(&m->a, p->a, ta, sizeof(ta));
-	if (rb)
-		event_text(m->b.file, rb, tb, sizeof(tb));
-	else
+	if (in_b) {
+		rb = trace_record_at(m->b.file, b->events[at]);
+		event_text(m->b.file, &rb, tb, sizeof(tb));
+		of = m->b.file;
+		r = &rb;
+	} else {
 		ending_of(&m->b, p->b, tb, sizeof(tb));
-	r = ra ? ra : rb;
+	}
+	if (in_a) {
+		ra = trace_record_at(m->a.file, a->events[at]);
+		event_text(m->a.file, &ra, ta, sizeof(ta));
+		of = m->a.file;
+		r = &ra;
+	} else {
+		ending_of(&m->a, p->a, ta, sizeof(ta));
+	}
 	if (!r)
 		return 0;
-	if (k == STREAM_SETUP && !*(ra ? tb : ta))
-		text_format(ra ? tb : ta, sizeof(ta), "never: the process %s after %.3f ms",
-			    (ra ? m->b.file : m->a.file)->ended ? "ended" : "was killed",
-			    (double)(ra ? m->b.file : m->a.file)->span_ns / 1e6);
-	if (!ra && !*ta) {
+	if (k == STREAM_SETUP && !*(in_a ? tb : ta))
+		text_format(in_a ? tb : ta, sizeof(ta), "never: the process %s after %.3f ms",
+			    (in_a ? m->b.file : m->a.file)->ended ? "ended" : "was killed",
+			    (double)(in_a ? m->b.file : m->a.file)->span_ns / 1e6);
+	if (!in_a && !*ta) {
 		text_format(ta, sizeof(ta), "no more: %" PRIu64 " messages", p->a->posted);
 		section = DIFF_REMARK;
-	} else if (!rb && !*tb) {
+	} else if (!in_b && !*tb) {
 		text_format(tb, sizeof(tb), "no more: %" PRIu64 " messages", p->b->posted);
 		section = DIFF_REMARK;
 	}
@@ -329,8 +334,7 @@ static int say_stream(struct maker *m, const struct pairing *p, unsigned k, uint
 	else
 		text_format(what, sizeof(what), "%s of message %" PRIu64, stream_call(k, p->a),
 			    r->number);
-	add_item(m, section, p->a->name,
-		 ra ? trace_end_ns(m->a.file, ra) : trace_end_ns(m->b.file, rb), what, ta, tb);
+	add_item(m, section, p->a->name, trace_end_ns(of, r), what, ta, tb);
 	return section == DIFF_DIVERGENCE;
 }
 
@@ -349,9 +353,13 @@ static void compare_streams(struct maker *m, const struct pairing *p)
 		const struct stream *b = &m->b.streams[p->b - m->b.file->ends][k];
 		uint32_t at = 0, both = a->count < b->count ? a->count : b->count;
 
-		while (at < both && same_event(&m->a.file->records[a->events[at]],
-					       &m->b.file->records[b->events[at]]))
-			at++;
+		for (; at < both; at++) {
+			struct trace_record ra = trace_record_at(m->a.file, a->events[at]);
+			struct trace_record rb = trace_record_at(m->b.file, b->events[at]);
+
+			if (!same_event(&ra, &rb))
+				break;
+		}
 		m->out->same_calls += at;
 		if (at == a->count && at == b->count)
 			continue;
@@ -441,13 +449,13 @@ static void compare_pauses(struct maker *m, const struct pairing *p, unsigned k)
 	const struct stream *b = &m->b.streams[p->b - m->b.file->ends][k];
 	int64_t last_a = 0, last_b = 0, most = 0;
 	char what[160], ta[240], tb[240];
-	const struct trace_record *worst = NULL;
+	struct trace_record worst;
 	int64_t worst_a = 0, worst_b = 0;
 
 	for (uint32_t i = 0; i < a->count && i < b->count; i++) {
-		const struct trace_record *ra = &m->a.file->records[a->events[i]];
-		const struct trace_record *rb = &m->b.file->records[b->events[i]];
-		int64_t ea = trace_end_ns(m->a.file, ra), eb = trace_end_ns(m->b.file, rb);
+		struct trace_record ra = trace_record_at(m->a.file, a->events[i]);
+		struct trace_record rb = trace_record_at(m->b.file, b->events[i]);
+		int64_t ea = trace_end_ns(m->a.file, &ra), eb = trace_end_ns(m->b.file, &rb);
 		int64_t pause_a = ea - last_a, pause_b = eb - last_b;
 		int64_t more = llabs(pause_a - pause_b);
 		int64_t less = pause_a < pause_b ? pause_a : pause_b;
@@ -461,16 +469,16 @@ static void compare_pauses(struct maker *m, const struct pairing *p, unsigned k)
 		last_a = ea;
 		last_b = eb;
 	}
-	if (!worst)
+	if (!most)
 		return;
 	if (k == STREAM_SETUP)
-		text_format(what, sizeof(what), "before %s ended", trace_call_name(worst->call));
+		text_format(what, sizeof(what), "before %s ended", trace_call_name(worst.call));
 	else
 		text_format(what, sizeof(what), "before %s of message %" PRIu64,
-			    stream_call(k, p->a), worst->number);
+			    stream_call(k, p->a), worst.number);
 	text_format(ta, sizeof(ta), "%.3f ms", (double)worst_a / 1e6);
 	text_format(tb, sizeof(tb), "%.3f ms", (double)worst_b / 1e6);
-	add_item(m, DIFF_TIMING, p->a->name, trace_end_ns(m->a.file, worst), what, ta, tb);
+	add_item(m, DIFF_TIMING, p->a->name, trace_end_ns(m->a.file, &worst), what, ta, tb);
 }
 
 /* ---- context ---- */

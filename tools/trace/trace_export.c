@@ -82,12 +82,12 @@ void trace_export_chrome(const struct trace_links *l, const struct trace_filter 
 			 trace_shown(file->path, buf, sizeof(buf)), file->header.pid);
 		put_meta(n + 1, 0, "process_name", name, out);
 		for (uint64_t i = 0; i < file->nrecords; i++) {
-			const struct trace_record *r = &file->records[i];
+			struct trace_record r = trace_record_at(file, i);
 
-			if (!trace_filter_passes(file, filter, r) || r->call == TRACE_GAP)
+			if (!trace_filter_passes(file, filter, &r) || r.call == TRACE_GAP)
 				continue;
-			put_call(l, n, r, out);
-			put_request(l, n, r, out);
+			put_call(l, n, &r, out);
+			put_request(l, n, &r, out);
 		}
 	}
 	/* an event that ends the list, for the commas */
@@ -127,19 +127,23 @@ static void draw_flight(const struct trace_file *file, const struct trace_end *e
 	int64_t span = file->span_ns ? file->span_ns : 1, now = 0, last = 0;
 
 	for (uint32_t i = 0; i <= end->nevents; i++) {
-		const struct trace_record *r =
-			i < end->nevents ? &file->records[end->events[i]] : NULL;
-		int64_t at = r ? trace_end_ns(file, r) : end->last_ns;
+		struct trace_record r = {0};
+		int64_t at = end->last_ns;
+
+		if (i < end->nevents) {
+			r = trace_record_at(file, end->events[i]);
+			at = trace_end_ns(file, &r);
+		}
 
 		for (int bin = bin_of(last, span); now && bin <= bin_of(at, span); bin++)
 			if ((double)now > flight[bin])
 				flight[bin] = (double)now;
 		last = at > last ? at : last;
-		if (!r || r->part || r->result || r->flags & TRACE_EMPTY)
+		if (i == end->nevents || r.part || r.result || r.flags & TRACE_EMPTY)
 			continue;
-		now += r->call == TRACE_ISEND || r->call == TRACE_IRECV;
-		now -= r->call == TRACE_TEST && r->flags & TRACE_DONE && now > 0 &&
-		       r->tag != TRACE_KIND_FLUSH;
+		now += r.call == TRACE_ISEND || r.call == TRACE_IRECV;
+		now -= r.call == TRACE_TEST && r.flags & TRACE_DONE && now > 0 &&
+		       r.tag != TRACE_KIND_FLUSH;
 	}
 	for (unsigned i = 0; i < BINS; i++)
 		most = flight[i] > most ? flight[i] : most;
@@ -156,15 +160,15 @@ static void draw_flight(const struct trace_file *file, const struct trace_end *e
 static void draw_marks(const struct trace_file *file, const struct trace_end *end, int y, FILE *out)
 {
 	for (uint32_t i = 0; i < end->nevents; i++) {
-		const struct trace_record *r = &file->records[end->events[i]];
-		double x = x_of(file, trace_end_ns(file, r));
+		struct trace_record r = trace_record_at(file, end->events[i]);
+		double x = x_of(file, trace_end_ns(file, &r));
 
-		if (r->result || r->flags & TRACE_UNFINISHED)
+		if (r.result || r.flags & TRACE_UNFINISHED)
 			fprintf(out,
 				"<path d=\"M%.1f %d l8 -8 m0 8 l-8 -8\" stroke=\"#c62828\" "
 				"stroke-width=\"2\"><title>%s: %s</title></path>\n",
-				x - 4, y + ROW - 10, trace_call_name(r->call),
-				r->result ? "failed" : "never returned");
+				x - 4, y + ROW - 10, trace_call_name(r.call),
+				r.result ? "failed" : "never returned");
 	}
 }
 

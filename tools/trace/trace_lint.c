@@ -138,21 +138,21 @@ static void lint_tested(struct lint *l, const struct trace_record *r, struct req
 static void lint_events(struct lint *l)
 {
 	for (uint32_t i = 0; i < l->end->nevents; i++) {
-		const struct trace_record *r = &l->file->records[l->end->events[i]];
-		struct request *q = request_of(l, r->number);
-		int post = r->call == TRACE_ISEND || r->call == TRACE_IRECV;
+		struct trace_record r = trace_record_at(l->file, l->end->events[i]);
+		struct request *q = request_of(l, r.number);
+		int post = r.call == TRACE_ISEND || r.call == TRACE_IRECV;
 
-		if (r->result && r->call != TRACE_CONSUMED)
+		if (r.result && r.call != TRACE_CONSUMED)
 			continue;
-		if (post && q && !(r->flags & TRACE_EMPTY)) {
+		if (post && q && !(r.flags & TRACE_EMPTY)) {
 			q->posted = 1;
-			q->posted_ns = trace_end_ns(l->file, r);
-			q->bytes += r->bytes;
-			q->tag = r->tag;
-		} else if (r->call == TRACE_TEST && q && r->tag != TRACE_KIND_FLUSH) {
-			lint_tested(l, r, q);
-		} else if (r->call == TRACE_CONSUMED && q) {
-			lint_consumed(l, r, q);
+			q->posted_ns = trace_end_ns(l->file, &r);
+			q->bytes += r.bytes;
+			q->tag = r.tag;
+		} else if (r.call == TRACE_TEST && q && r.tag != TRACE_KIND_FLUSH) {
+			lint_tested(l, &r, q);
+		} else if (r.call == TRACE_CONSUMED && q) {
+			lint_consumed(l, &r, q);
 		}
 	}
 }
@@ -279,11 +279,11 @@ static void lint_requests(struct lint *l)
 	uint64_t count = 0;
 
 	for (uint32_t i = 0; i < l->end->nevents; i++) {
-		const struct trace_record *r = &l->file->records[l->end->events[i]];
+		struct trace_record r = trace_record_at(l->file, l->end->events[i]);
 
-		if ((r->call == TRACE_ISEND || r->call == TRACE_IRECV) && r->number < UINT32_MAX &&
-		    r->number + 1 > count)
-			count = r->number + 1;
+		if ((r.call == TRACE_ISEND || r.call == TRACE_IRECV) && r.number < UINT32_MAX &&
+		    r.number + 1 > count)
+			count = r.number + 1;
 	}
 	if (count > (uint64_t)l->end->nevents + 1)
 		count = l->end->nevents + 1; /* numbers of a damaged file */
@@ -319,11 +319,11 @@ static void lint_registrations(struct lint *l)
 	int64_t first = 0;
 
 	for (uint32_t i = 0; i < l->end->nevents; i++) {
-		const struct trace_record *r = &l->file->records[l->end->events[i]];
+		struct trace_record r = trace_record_at(l->file, l->end->events[i]);
 
-		if (r->call == TRACE_REG || r->call == TRACE_REG_DMABUF) {
-			first = registered++ ? first : trace_begin_ns(l->file, r);
-		} else if (r->call == TRACE_DEREG) {
+		if (r.call == TRACE_REG || r.call == TRACE_REG_DMABUF) {
+			first = registered++ ? first : trace_begin_ns(l->file, &r);
+		} else if (r.call == TRACE_DEREG) {
 			dropped++;
 		}
 	}
@@ -427,23 +427,23 @@ static void lint_records(const struct trace_file *file, struct trace_findings *f
 	char where[64];
 
 	for (uint64_t i = 0; i < file->nrecords; i++) {
-		const struct trace_record *r = &file->records[i];
+		struct trace_record r = trace_record_at(file, i);
 
-		if (r->call == TRACE_STREAM_SEND || r->call == TRACE_STREAM_RECV)
+		if (r.call == TRACE_STREAM_SEND || r.call == TRACE_STREAM_RECV)
 			continue; /* an error is how a connection ends */
-		if (r->flags & TRACE_UNFINISHED)
-			trace_find(f, "T13", "", where_of(file, r, where, sizeof(where)),
-				   trace_begin_ns(file, r),
+		if (r.flags & TRACE_UNFINISHED)
+			trace_find(f, "T13", "", where_of(file, &r, where, sizeof(where)),
+				   trace_begin_ns(file, &r),
 				   "the process ended inside %s (thread %u), %.3f ms after it was "
 				   "called; see the plugin's last lines",
-				   trace_call_name(r->call), r->thread,
-				   (double)r->duration * file->ns_per_tick / 1e6);
-		else if (r->result)
-			trace_find(f, "T11", "", where_of(file, r, where, sizeof(where)),
-				   trace_begin_ns(file, r), "%s answered %d%s",
-				   trace_call_name(r->call), r->result,
-				   r->result == 2 ? " (system error: the peer's socket is closed?)"
-						  : "");
+				   trace_call_name(r.call), r.thread,
+				   (double)r.duration * file->ns_per_tick / 1e6);
+		else if (r.result)
+			trace_find(f, "T11", "", where_of(file, &r, where, sizeof(where)),
+				   trace_begin_ns(file, &r), "%s answered %d%s",
+				   trace_call_name(r.call), r.result,
+				   r.result == 2 ? " (system error: the peer's socket is closed?)"
+						 : "");
 	}
 }
 
@@ -470,10 +470,10 @@ void trace_lint(const struct trace_file *file, int64_t older_ns, struct trace_fi
 		if (l.end->gap)
 			continue;
 		for (uint32_t k = 0; k < l.end->nevents; k++) {
-			const struct trace_record *r = &file->records[l.end->events[k]];
+			struct trace_record r = trace_record_at(file, l.end->events[k]);
 
-			if (r->call == TRACE_ACCEPT || r->call == TRACE_CONNECT)
-				lint_hot(&l, r);
+			if (r.call == TRACE_ACCEPT || r.call == TRACE_CONNECT)
+				lint_hot(&l, &r);
 		}
 		lint_registrations(&l);
 		lint_requests(&l);

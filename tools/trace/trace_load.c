@@ -189,7 +189,7 @@ void trace_file_close(struct trace_file *file)
 	free(file->context);
 	free(file->ends);
 	free(file->blocks);
-	free(file->records);
+	free(file->order);
 	free(file->in_gap);
 	if (file->map)
 		munmap(file->map, file->size);
@@ -262,6 +262,7 @@ int trace_has_queue(const struct trace_file *file)
 /* A cursor over the blocks of one thread. The merge takes the record whose call ended first. */
 struct run {
 	uint32_t block, index, count; /* the next record */
+	uint64_t place;		      /* its entry of trace_file.order */
 	uint64_t ends;		      /* when its call ended */
 	struct trace_record next;
 };
@@ -281,6 +282,8 @@ static uint64_t end_of(const struct trace_record *r)
 
 static int load_next(struct merge *m, struct run *run)
 {
+	const struct trace_block *block;
+
 	while (run->index == run->count) {
 		uint16_t thread = m->file->blocks[run->block].thread;
 
@@ -293,7 +296,10 @@ static int load_next(struct merge *m, struct run *run)
 		run->index = 0;
 		run->count = trace_block_records(&m->file->blocks[run->block]);
 	}
-	trace_block_record(&m->file->blocks[run->block], run->index++, &run->next);
+	block = &m->file->blocks[run->block];
+	run->place = (uint64_t)(block->payload - m->file->map) + run->index * TRACE_RECORD_BYTES;
+	run->place = run->place << TRACE_THREAD_BITS | block->thread;
+	trace_block_record(block, run->index++, &run->next);
 	run->ends = end_of(&run->next);
 	return 1;
 }
@@ -314,6 +320,20 @@ static void sift(struct merge *m, unsigned at)
 		m->heap[least] = swap;
 		at = least;
 	}
+}
+
+/* What is known of a file by its records one by one. */
+static void take_record(struct trace_file *file, const struct trace_record *r)
+{
+	int64_t last = trace_end_ns(file, r);
+
+	file->span_ns = last > file->span_ns ? last : file->span_ns;
+	if (r->call == TRACE_GAP) {
+		file->missing += r->number;
+		file->in_gap[r->thread] = 1;
+	}
+	if (r->comm != TRACE_NONE && r->comm < COMMS_MAX && r->comm >= file->nends)
+		file->nends = r->comm + 1;
 }
 
 static int merge_records(struct trace_file *file)
@@ -339,7 +359,8 @@ static int merge_records(struct trace_file *file)
 	for (unsigned i = m.count / 2; i > 0; i--)
 		sift(&m, i - 1);
 	while (m.count) {
-		file->records[at++] = m.heap[0].next;
+		file->order[at++] = m.heap[0].place;
+		take_record(file, &m.heap[0].next);
 		if (!load_next(&m, &m.heap[0]))
 			m.heap[0] = m.heap[--m.count];
 		sift(&m, 0);
@@ -408,11 +429,15 @@ static void count_event(struct trace_end *end, const struct trace_record *r)
 	}
 }
 
-static void take_event(struct trace_file *file, struct trace_end *end, const struct trace_record *r,
-		       uint32_t index)
+static int take_event(struct trace_file *file, struct trace_end *end, const struct trace_record *r,
+		      uint32_t index)
 {
 	int64_t begin = trace_begin_ns(file, r), last = trace_end_ns(file, r);
+	uint32_t *events = grown(end->events, end->nevents, sizeof(*events));
 
+	if (!events)
+		return -1;
+	end->events = events;
 	if (!end->nevents) {
 		end->id = r->comm;
 		end->kind = END_KINDS;
@@ -435,6 +460,7 @@ static void take_event(struct trace_file *file, struct trace_end *end, const str
 	end->last_ns = last > end->last_ns ? last : end->last_ns;
 	end->events[end->nevents++] = index;
 	count_event(end, r);
+	return 0;
 }
 
 static void name_ends(struct trace_file *file)
@@ -458,37 +484,14 @@ static void name_ends(struct trace_file *file)
 
 static int collect_ends(struct trace_file *file)
 {
-	uint32_t *counts;
-
-	for (uint64_t i = 0; i < file->nrecords; i++) {
-		uint32_t comm = file->records[i].comm;
-
-		if (comm != TRACE_NONE && comm < COMMS_MAX && comm >= file->nends)
-			file->nends = comm + 1;
-	}
 	file->ends = calloc(file->nends + 1, sizeof(*file->ends));
-	counts = calloc(file->nends + 1, sizeof(*counts));
-	if (!file->ends || !counts)
-		goto failed;
-	for (uint64_t i = 0; i < file->nrecords; i++)
-		if (file->records[i].comm < file->nends)
-			counts[file->records[i].comm]++;
-	for (uint32_t i = 0; i < file->nends; i++) {
-		file->ends[i].events = malloc((counts[i] + 1) * sizeof(uint32_t));
-		if (!file->ends[i].events)
-			goto failed;
-	}
+	if (!file->ends)
+		return -1;
 	for (uint64_t i = 0; i < file->nrecords; i++) {
-		const struct trace_record *r = &file->records[i];
-		int64_t last = trace_end_ns(file, r);
+		struct trace_record r = trace_record_at(file, i);
 
-		file->span_ns = last > file->span_ns ? last : file->span_ns;
-		if (r->call == TRACE_GAP) {
-			file->missing += r->number;
-			file->in_gap[r->thread] = 1;
-		}
-		if (r->comm < file->nends)
-			take_event(file, &file->ends[r->comm], r, (uint32_t)i);
+		if (r.comm < file->nends && take_event(file, &file->ends[r.comm], &r, (uint32_t)i))
+			return -1;
 	}
 	if (file->last.ticks && trace_file_ns(file, file->last.ticks) > file->span_ns)
 		file->span_ns = trace_file_ns(file, file->last.ticks);
@@ -499,20 +502,15 @@ static int collect_ends(struct trace_file *file)
 	for (uint32_t i = 0; i < file->nends; i++)
 		for (uint32_t k = 0; k < file->ends[i].nevents && !file->ends[i].gap; k++)
 			file->ends[i].gap =
-				file->in_gap[file->records[file->ends[i].events[k]].thread];
+				file->in_gap[(uint16_t)file->order[file->ends[i].events[k]]];
 	name_ends(file);
-	free(counts);
 	return 0;
-failed:
-	free(counts);
-	return -1;
 }
 
 /* Huge pages where the kernel has them: most of the time of a large trace is first touches. */
-static void *records_room(uint64_t count)
+static void *order_room(uint64_t count)
 {
-	size_t bytes =
-		(count * sizeof(struct trace_record) + HUGE_BYTES) & ~(size_t)(HUGE_BYTES - 1);
+	size_t bytes = (count * sizeof(uint64_t) + HUGE_BYTES) & ~(size_t)(HUGE_BYTES - 1);
 	void *room = aligned_alloc(HUGE_BYTES, bytes);
 
 	if (room)
@@ -522,8 +520,8 @@ static void *records_room(uint64_t count)
 
 int trace_file_records(struct trace_file *file)
 {
-	file->records = records_room(file->nrecords);
-	if (!file->records || merge_records(file) || collect_ends(file))
+	file->order = order_room(file->nrecords);
+	if (!file->order || merge_records(file) || collect_ends(file))
 		return no_memory(file->path);
 	return CLI_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A trace file in memory: blocks, context, records in the order in which calls ended, and comms. */
+/* A trace file, mapped: blocks, context, records in the order in which calls ended, and comms. */
 #ifndef TOOLS_TRACE_LOAD_H
 #define TOOLS_TRACE_LOAD_H
 
@@ -29,10 +29,12 @@ struct trace_end {
 	int64_t first_ns, last_ns;
 	uint64_t setup_retries;
 	uint32_t errors, closed, gpu_memory, gap; /* gap: records of it may be missing */
-	/* Indices of its records, in order. */
+	/* Its records: indices for trace_record_at(), ascending. */
 	uint32_t *events;
 	uint32_t nevents;
 };
+
+#define TRACE_THREAD_BITS 16
 
 struct trace_file {
 	const char *path;
@@ -51,8 +53,9 @@ struct trace_file {
 	struct trace_pair *context;
 	uint32_t ncontext;
 	unsigned nthreads;
-	/* After trace_file_records(). */
-	struct trace_record *records;
+	/* After trace_file_records(). order: of each record its offset in the file <<
+	 * TRACE_THREAD_BITS | thread, in the order in which the calls ended. */
+	uint64_t *order;
 	uint8_t *in_gap; /* by thread: it misses records */
 	struct trace_end *ends;
 	uint32_t nends;
@@ -64,8 +67,17 @@ struct trace_file {
 int trace_file_open(const char *path, struct trace_file *out);
 void trace_file_close(struct trace_file *file);
 
-/* Decodes all records, and collects the ends. Once. */
+/* Orders all records, and collects the ends. Once. */
 int trace_file_records(struct trace_file *file);
+
+/* The record of an index < nrecords, decoded from the file at each call: its decoded form takes as
+ * much memory as the file, and most of the time of opening a large one. */
+static inline struct trace_record trace_record_at(const struct trace_file *file, uint64_t index)
+{
+	uint64_t place = file->order[index];
+
+	return trace_record_get(file->map + (place >> TRACE_THREAD_BITS), (uint16_t)place);
+}
 
 int64_t trace_file_ns(const struct trace_file *file, uint64_t ticks); /* since its start */
 int64_t trace_wall_ns(const struct trace_file *file, uint64_t ticks);

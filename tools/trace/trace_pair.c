@@ -11,32 +11,36 @@ struct walk {
 	const struct trace_file *file;
 	const struct trace_end *end;
 	uint32_t at;
+	struct trace_record record;
 };
 
+/* The next one; it lasts until the next call. NULL: no more. */
 static const struct trace_record *walk_next(struct walk *w, int posts)
 {
-	while (w->at < w->end->nevents) {
-		const struct trace_record *r = &w->file->records[w->end->events[w->at++]];
-		int post = r->call == TRACE_ISEND || r->call == TRACE_IRECV;
-		int done = r->call == TRACE_TEST && r->flags & TRACE_DONE &&
-			   r->tag != TRACE_KIND_FLUSH;
+	const struct trace_record *r = &w->record;
 
+	while (w->at < w->end->nevents) {
+		int post, done;
+
+		w->record = trace_record_at(w->file, w->end->events[w->at++]);
+		post = r->call == TRACE_ISEND || r->call == TRACE_IRECV;
+		done = r->call == TRACE_TEST && r->flags & TRACE_DONE && r->tag != TRACE_KIND_FLUSH;
 		if (!r->result && !(r->flags & TRACE_EMPTY) && (posts ? post : done))
 			return r;
 	}
 	return NULL;
 }
 
-static const struct trace_record *setup_of(const struct trace_file *file,
-					   const struct trace_end *end, unsigned call)
+/* The call that gave the end. 0: there is none. */
+static int setup_of(const struct trace_file *file, const struct trace_end *end, unsigned call,
+		    struct trace_record *out_record)
 {
 	for (uint32_t i = 0; i < end->nevents; i++) {
-		const struct trace_record *r = &file->records[end->events[i]];
-
-		if (r->call == call && r->flags & TRACE_DONE)
-			return r;
+		*out_record = trace_record_at(file, end->events[i]);
+		if (out_record->call == call && out_record->flags & TRACE_DONE)
+			return 1;
 	}
-	return NULL;
+	return 0;
 }
 
 static int add_link(struct trace_links *l, unsigned from, const struct trace_end *send, unsigned to,
@@ -119,8 +123,8 @@ static void happened(struct trace_links *l, unsigned from, uint64_t before, unsi
 
 static void bound_by_messages(struct trace_links *l, const struct trace_link *link)
 {
-	struct walk sends = {l->files[link->from], link->send, 0};
-	struct walk receives = {l->files[link->to], link->receive, 0};
+	struct walk sends = {.file = l->files[link->from], .end = link->send};
+	struct walk receives = {.file = l->files[link->to], .end = link->receive};
 	const struct trace_record *sent, *seen;
 
 	while ((sent = walk_next(&sends, 1)) && (seen = walk_next(&receives, 0))) {
@@ -135,26 +139,22 @@ static void find_offset(struct trace_links *l)
 {
 	for (unsigned i = 0; i < l->count; i++) {
 		const struct trace_link *link = &l->list[i];
-		const struct trace_record *connect =
-			setup_of(l->files[link->from], link->send, TRACE_CONNECT);
-		const struct trace_record *taken =
-			setup_of(l->files[link->to], link->receive, TRACE_ACCEPT);
+		struct trace_record connect, taken, listen;
+		int connected = setup_of(l->files[link->from], link->send, TRACE_CONNECT, &connect);
 
-		if (connect && taken)
-			happened(l, link->from, connect->time, link->to,
-				 taken->time + taken->duration);
+		if (connected && setup_of(l->files[link->to], link->receive, TRACE_ACCEPT, &taken))
+			happened(l, link->from, connect.time, link->to,
+				 taken.time + taken.duration);
 		/* the handle travelled from the listener to the connect */
-		for (uint32_t k = 0; connect && k < l->files[link->to]->nends; k++) {
+		for (uint32_t k = 0; connected && k < l->files[link->to]->nends; k++) {
 			const struct trace_end *end = &l->files[link->to]->ends[k];
-			const struct trace_record *listen;
 
 			if (!end->nevents || end->kind != END_LISTEN ||
 			    end->link != link->send->link)
 				continue;
-			listen = setup_of(l->files[link->to], end, TRACE_LISTEN);
-			if (listen)
-				happened(l, link->to, listen->time, link->from,
-					 connect->time + connect->duration);
+			if (setup_of(l->files[link->to], end, TRACE_LISTEN, &listen))
+				happened(l, link->to, listen.time, link->from,
+					 connect.time + connect.duration);
 		}
 		bound_by_messages(l, link);
 	}
@@ -202,8 +202,8 @@ static void where_of_link(const struct trace_link *link, char *buf, size_t cap)
 static void compare_posts(const struct trace_links *l, const struct trace_link *link,
 			  const char *where, struct trace_findings *f)
 {
-	struct walk sends = {l->files[link->from], link->send, 0};
-	struct walk receives = {l->files[link->to], link->receive, 0};
+	struct walk sends = {.file = l->files[link->from], .end = link->send};
+	struct walk receives = {.file = l->files[link->to], .end = link->receive};
 	const struct trace_record *a, *b;
 
 	if (link->receive->nevents && link->send->nevents)
@@ -230,8 +230,8 @@ static void compare_posts(const struct trace_links *l, const struct trace_link *
 static void compare_sizes(const struct trace_links *l, const struct trace_link *link,
 			  const char *where, struct trace_findings *f)
 {
-	struct walk sends = {l->files[link->from], link->send, 0};
-	struct walk receives = {l->files[link->to], link->receive, 0};
+	struct walk sends = {.file = l->files[link->from], .end = link->send};
+	struct walk receives = {.file = l->files[link->to], .end = link->receive};
 	const struct trace_record *a, *b;
 
 	while ((a = walk_next(&sends, 1)) && (b = walk_next(&receives, 0)))
@@ -248,7 +248,7 @@ static void lint_early(const struct trace_links *l, const struct trace_link *lin
 {
 	const struct trace_file *to = l->files[link->to];
 	uint64_t count = link->sent < link->receive->nevents ? link->sent : link->receive->nevents;
-	struct walk sends = {l->files[link->from], link->send, 0};
+	struct walk sends = {.file = l->files[link->from], .end = link->send};
 	uint64_t *bytes = calloc(count + 1, sizeof(*bytes));
 	int64_t *done_ns = calloc(count + 1, sizeof(*done_ns));
 	const struct trace_record *r;
@@ -257,25 +257,25 @@ static void lint_early(const struct trace_links *l, const struct trace_link *lin
 		if (r->number < count)
 			bytes[r->number] = r->bytes;
 	for (uint32_t i = 0; bytes && done_ns && i < link->receive->nevents; i++) {
-		r = &to->records[link->receive->events[i]];
-		if (r->number >= count || r->result)
+		struct trace_record e = trace_record_at(to, link->receive->events[i]);
+
+		if (e.number >= count || e.result)
 			continue;
-		if (r->call == TRACE_TEST && r->flags & TRACE_DONE && r->tag == TRACE_KIND_RECEIVE)
-			done_ns[r->number] = trace_end_ns(to, r);
-		else if (r->call == TRACE_CONSUMED && done_ns[r->number])
-			trace_find_early(f, where, trace_begin_ns(to, r),
-					 trace_begin_ns(to, r) - done_ns[r->number], r->number,
-					 bytes[r->number]);
+		if (e.call == TRACE_TEST && e.flags & TRACE_DONE && e.tag == TRACE_KIND_RECEIVE)
+			done_ns[e.number] = trace_end_ns(to, &e);
+		else if (e.call == TRACE_CONSUMED && done_ns[e.number])
+			trace_find_early(f, where, trace_begin_ns(to, &e),
+					 trace_begin_ns(to, &e) - done_ns[e.number], e.number,
+					 bytes[e.number]);
 	}
 	free(bytes);
 	free(done_ns);
 }
 
-/* The last call that an end made, for the other end's question. */
-static const struct trace_record *last_call(const struct trace_file *file,
-					    const struct trace_end *end)
+/* The last call that an end made, for the other end's question. An end of a link has one. */
+static struct trace_record last_call(const struct trace_file *file, const struct trace_end *end)
 {
-	return end->nevents ? &file->records[end->events[end->nevents - 1]] : NULL;
+	return trace_record_at(file, end->events[end->nevents - 1]);
 }
 
 /* How long ago a moment of a file was when the trace of the other end ended. */
@@ -287,15 +287,18 @@ static int64_t age_at_end(const struct trace_links *l, unsigned from, uint64_t t
 	return end_ns - (trace_links_ns(l, from, ticks) + (to ? l->offset_ns : 0));
 }
 
-static const struct trace_record *post_of(const struct trace_file *file,
-					  const struct trace_end *end, uint64_t number)
+/* The first post from a number on. 0: there is none. */
+static int post_of(const struct trace_file *file, const struct trace_end *end, uint64_t number,
+		   struct trace_record *out_post)
 {
-	struct walk posts = {file, end, 0};
+	struct walk posts = {.file = file, .end = end};
 	const struct trace_record *r;
 
 	while ((r = walk_next(&posts, 1)) && r->number < number)
 		continue;
-	return r;
+	if (r)
+		*out_post = *r;
+	return r != NULL;
 }
 
 /* Sent long ago and not seen; or waited for and not sent. */
@@ -303,32 +306,32 @@ static void lint_lost(const struct trace_links *l, const struct trace_link *link
 		      struct trace_findings *f, int64_t older_ns)
 {
 	const struct trace_file *from = l->files[link->from], *to = l->files[link->to];
-	const struct trace_record *sent = post_of(from, link->send, link->seen);
-	const struct trace_record *waits = post_of(to, link->receive, link->seen);
-	const struct trace_record *last;
-	int64_t age = sent ? age_at_end(l, link->from, sent->time, link->to) : 0;
+	struct trace_record sent, waits, last;
+	int is_sent = post_of(from, link->send, link->seen, &sent);
+	int is_waiting = post_of(to, link->receive, link->seen, &waits);
+	int64_t age = is_sent ? age_at_end(l, link->from, sent.time, link->to) : 0;
 
-	if (sent && age >= older_ns) {
+	if (is_sent && age >= older_ns) {
 		last = last_call(to, link->receive);
 		trace_find(f, "T10", "", where, link->receive->last_ns,
 			   "the sender posted %" PRIu64 " messages, the receiver saw %" PRIu64
 			   "; message %" PRIu64
 			   " is under way for %.3f s; the receiver posted %" PRIu64
 			   " receives, its last call was %s at %.3f ms",
-			   link->sent, link->seen, sent->number, (double)age / 1e9,
-			   link->receive->posted, trace_call_name(last->call),
-			   (double)trace_end_ns(to, last) / 1e6);
+			   link->sent, link->seen, sent.number, (double)age / 1e9,
+			   link->receive->posted, trace_call_name(last.call),
+			   (double)trace_end_ns(to, &last) / 1e6);
 		return;
 	}
-	age = waits ? to->span_ns - trace_begin_ns(to, waits) : 0;
-	if (sent || !waits || age < older_ns || link->receive->closed)
+	age = is_waiting ? to->span_ns - trace_begin_ns(to, &waits) : 0;
+	if (is_sent || !is_waiting || age < older_ns || link->receive->closed)
 		return;
 	last = last_call(from, link->send);
-	trace_find(f, "T10", "", where, trace_begin_ns(to, waits),
+	trace_find(f, "T10", "", where, trace_begin_ns(to, &waits),
 		   "the receiver waits for message %" PRIu64
 		   " for %.3f s, the sender posted %" PRIu64 "; its last call was %s at %.3f ms",
-		   waits->number, (double)age / 1e9, link->sent, trace_call_name(last->call),
-		   (double)trace_end_ns(from, last) / 1e6);
+		   waits.number, (double)age / 1e9, link->sent, trace_call_name(last.call),
+		   (double)trace_end_ns(from, &last) / 1e6);
 }
 
 void trace_links_lint(const struct trace_links *l, struct trace_findings *f)

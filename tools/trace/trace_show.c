@@ -94,16 +94,16 @@ const char *trace_shown(const char *text, char *buf, size_t cap)
 static void count_calls(const struct trace_file *file, struct call_count counts[TRACE_CALL_COUNT])
 {
 	for (uint64_t i = 0; i < file->nrecords; i++) {
-		const struct trace_record *r = &file->records[i];
-		double ns = (double)r->duration * file->ns_per_tick;
+		struct trace_record r = trace_record_at(file, i);
+		double ns = (double)r.duration * file->ns_per_tick;
 		struct call_count *c;
 
-		if (r->call >= TRACE_CALL_COUNT || r->flags & TRACE_EMPTY || r->part)
+		if (r.call >= TRACE_CALL_COUNT || r.flags & TRACE_EMPTY || r.part)
 			continue;
-		c = &counts[r->call];
+		c = &counts[r.call];
 		c->calls++;
-		c->repeats += r->repeats;
-		c->errors += r->result != 0;
+		c->repeats += r.repeats;
+		c->errors += r.result != 0;
 		c->total_ns += ns;
 		c->most_ns = ns > c->most_ns ? ns : c->most_ns;
 	}
@@ -192,11 +192,12 @@ static void calls_text(const struct trace_file *file, FILE *out)
 				counts[i].most_ns / 1e3);
 }
 
-/* The request that waits longest: of each end the number done tells the first that is not. */
-static const struct trace_record *oldest_open(const struct trace_file *file,
-					      const struct trace_end **out_end)
+/* The request that waits longest, and its end; NULL: none waits. Of each end the number done tells
+ * the first that is not. */
+static const struct trace_end *oldest_open(const struct trace_file *file,
+					   struct trace_record *out_post)
 {
-	const struct trace_record *oldest = NULL;
+	const struct trace_end *oldest = NULL;
 
 	for (uint32_t i = 0; i < file->nends; i++) {
 		const struct trace_end *end = &file->ends[i];
@@ -204,14 +205,14 @@ static const struct trace_record *oldest_open(const struct trace_file *file,
 		if (!end->nevents || end->closed || end->done >= end->posted || end->gap)
 			continue;
 		for (uint32_t k = 0; k < end->nevents; k++) {
-			const struct trace_record *r = &file->records[end->events[k]];
+			struct trace_record r = trace_record_at(file, end->events[k]);
 
-			if ((r->call != TRACE_ISEND && r->call != TRACE_IRECV) || r->result ||
-			    r->flags & TRACE_EMPTY || r->number < end->done)
+			if ((r.call != TRACE_ISEND && r.call != TRACE_IRECV) || r.result ||
+			    r.flags & TRACE_EMPTY || r.number < end->done)
 				continue;
-			if (!oldest || r->time < oldest->time) {
-				oldest = r;
-				*out_end = end;
+			if (!oldest || r.time < out_post->time) {
+				oldest = end;
+				*out_post = r;
 			}
 			break;
 		}
@@ -221,8 +222,8 @@ static const struct trace_record *oldest_open(const struct trace_file *file,
 
 void trace_show_text(const struct trace_file *file, FILE *out)
 {
-	const struct trace_end *end = NULL;
-	const struct trace_record *oldest = oldest_open(file, &end);
+	struct trace_record post;
+	const struct trace_end *oldest = oldest_open(file, &post);
 
 	head_text(file, out);
 	ends_text(file, out);
@@ -232,8 +233,8 @@ void trace_show_text(const struct trace_file *file, FILE *out)
 		fprintf(out,
 			"oldest unfinished request: message %" PRIu64 " of %s, %s of %" PRIu64
 			" bytes, tag %d, waiting for %.3f s\n",
-			oldest->number, end->name, trace_call_name(oldest->call), oldest->bytes,
-			oldest->tag, (double)(file->span_ns - trace_begin_ns(file, oldest)) / 1e9);
+			post.number, oldest->name, trace_call_name(post.call), post.bytes, post.tag,
+			(double)(file->span_ns - trace_begin_ns(file, &post)) / 1e9);
 }
 
 static void flags_text(const struct trace_record *r, FILE *out)
@@ -282,10 +283,12 @@ void trace_events_text(const struct trace_file *file, const struct trace_filter 
 
 	fprintf(out, "%12s %3s %-10s %s\n", "ms", "thr", "comm", "call");
 	for (uint64_t i = 0; i < file->nrecords; i++) {
-		if (!trace_filter_passes(file, filter, &file->records[i]))
+		struct trace_record r = trace_record_at(file, i);
+
+		if (!trace_filter_passes(file, filter, &r))
 			continue;
 		if (shown < filter->lines) {
-			event_line(file, &file->records[i], out);
+			event_line(file, &r, out);
 			shown++;
 		} else {
 			more++;
