@@ -12,7 +12,7 @@ static int64_t alive_sooner(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* Often enough that one lost or late heartbeat is no silence. */
+/* Three heartbeats within silent_ns, so that one that is lost or late is no silence. */
 static int64_t alive_beat_ns(const struct core_alive *alive)
 {
 	return alive_sooner(CORE_ALIVE_BEAT_NS, alive->cfg.silent_ns / 3);
@@ -61,7 +61,8 @@ void core_alive_sent(struct core_alive *alive, int64_t now_ns)
 
 void core_alive_sample(struct core_alive *alive, int64_t now_ns, bool unacked, bool progress)
 {
-	/* All that was sent since the last sample is acknowledged: an acknowledgement arrived. */
+	/* An acknowledgement arrived: the socket reports it, or nothing is unacknowledged any
+	 * more. */
 	if (progress || (!unacked && alive->unacked_sent))
 		alive->acked_ns = alive_later(alive->acked_ns, now_ns);
 	if (!unacked)
@@ -73,7 +74,7 @@ bool core_alive_beat_due(const struct core_alive *alive, int64_t now_ns)
 	return !alive->dead && now_ns - alive->sent_ns >= alive_beat_ns(alive);
 }
 
-/* When the verdict may change because time passes. */
+/* The earliest time at which the verdict can change without any input. */
 static int64_t alive_next_change(const struct core_alive *alive, int64_t heard, int64_t sign)
 {
 	int64_t due = sign + alive->cfg.silent_ns;
@@ -91,7 +92,8 @@ enum core_alive_verdict core_alive_tick(struct core_alive *alive, int64_t now_ns
 	int64_t heard, sign;
 
 	if (now_ns - alive->due_ns > CORE_ALIVE_STALL_NS) {
-		/* We were stopped: what the peer sent meanwhile may not be read yet. */
+		/* This process was stopped: it may not yet have read what the peer sent
+		 * meanwhile. */
 		alive->pause_ns = alive_later(alive->pause_ns, now_ns);
 		alive->stalls++;
 	}
@@ -103,7 +105,7 @@ enum core_alive_verdict core_alive_tick(struct core_alive *alive, int64_t now_ns
 		verdict = alive->dead = CORE_ALIVE_DEAD_SILENT;
 	} else if (alive->cfg.stopped_ns > 0 && now_ns - heard >= alive->cfg.stopped_ns &&
 		   now_ns - alive->acked_ns < alive->cfg.suspect_ns) {
-		/* Without a recent acknowledgement only the silence decides. */
+		/* Without a recent acknowledgement only silent_ns decides. */
 		verdict = alive->dead = CORE_ALIVE_DEAD_STOPPED;
 	} else if (now_ns - heard >= alive->cfg.suspect_ns) {
 		if (!alive->suspect) {

@@ -16,32 +16,35 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CORE_ALIVE_BEAT_NS 1000000000LL	       /* longest time between heartbeats */
-#define CORE_ALIVE_SUSPECT_NS 3000000000LL     /* default of suspect_ns */
-#define CORE_ALIVE_STALL_NS 1000000000LL       /* a timer this late: our own stall */
+#define CORE_ALIVE_BEAT_NS 1000000000LL	   /* longest time between heartbeats */
+#define CORE_ALIVE_SUSPECT_NS 3000000000LL /* default of suspect_ns */
+/* a timer later than this: our process was stopped */
+#define CORE_ALIVE_STALL_NS 1000000000LL
 #define CORE_ALIVE_PAUSE_MAX_NS 600000000000LL /* longest pause a peer may announce */
 
 struct core_alive_config {
 	int64_t suspect_ns; /* 0: CORE_ALIVE_SUSPECT_NS; never above the two below */
-	int64_t silent_ns;  /* > 0 */
-	int64_t stopped_ns; /* 0: a stopped peer is never given up (for debuggers) */
+	int64_t silent_ns;  /* no sign of life for so long ends the peer; > 0 */
+	/* nothing sent, but acknowledged, for so long ends it; 0: never (for debuggers) */
+	int64_t stopped_ns;
 };
 
 enum core_alive_verdict {
 	CORE_ALIVE_OK = 0,
 	CORE_ALIVE_SUSPECT,	 /* returned once */
 	CORE_ALIVE_RECOVERED,	 /* returned once, when a suspect was heard again */
-	CORE_ALIVE_DEAD_SILENT,	 /* sticky */
-	CORE_ALIVE_DEAD_STOPPED, /* sticky */
+	CORE_ALIVE_DEAD_SILENT,	 /* returned from then on */
+	CORE_ALIVE_DEAD_STOPPED, /* returned from then on */
 };
 
 struct core_alive {
 	struct core_alive_config cfg;
-	int64_t heard_ns;     /* last bytes from the peer */
-	int64_t acked_ns;     /* last acknowledgement of its kernel */
-	int64_t sent_ns;      /* our last frame on the control link */
-	int64_t pause_ns;     /* the clocks do not run before it */
-	int64_t suspected_ns; /* when it became suspect */
+	int64_t heard_ns; /* last bytes from the peer */
+	int64_t acked_ns; /* last acknowledgement of its kernel */
+	int64_t sent_ns;  /* our last frame on the control link */
+	/* silence is counted from this time on, if it is later than the last sign of life */
+	int64_t pause_ns;
+	int64_t suspected_ns; /* when the peer became suspect */
 	int64_t due_ns;	      /* when the next tick was asked for */
 	bool suspect, unacked_sent;
 	enum core_alive_verdict dead;

@@ -19,30 +19,35 @@ struct core_xfer;
 enum core_chan_state {
 	CORE_CHAN_DOWN = 0,
 	CORE_CHAN_UP,
-	CORE_CHAN_FENCING, /* lost; the fences are not exchanged yet */
+	CORE_CHAN_FENCING, /* the channel is lost, and the two fences are not exchanged yet */
 };
 
 /* A frame under way in one direction, inside a call of the transport or between two. */
 struct core_io {
-	bool busy;	/* a frame is under way */
-	bool in_call;	/* the transport has the buffers */
-	bool aborted;	/* the rest goes to or comes from scratch memory */
-	uint32_t *refs; /* counts this use of xfer, push or note; NULL when released */
+	bool busy;    /* a frame is under way */
+	bool in_call; /* the transport has the buffers */
+	/* its bytes are given up: the rest is sent from or received into scratch memory */
+	bool aborted;
+	/* the count that this frame holds of a transfer, push or notification; NULL: none */
+	uint32_t *refs;
 	struct core_xfer *xfer;
 	struct core_push *push;
-	uint32_t staged; /* rx: bytes of staging taken for this frame and not passed on yet */
+	/* receiving: bytes of staging that this frame took and has not handed to a commit */
+	uint32_t staged;
 	struct core_note *note;
 };
 
 /* Arriving notifications that belong to the DATA frame directly before them (piggyback.c). */
 struct core_piggyback {
-	uint64_t write_seq, write_xfer; /* the last DATA frame that was all of its WRITE; 0: none */
-	bool write_ok;			/* it is applied */
+	/* the last DATA frame that carried a whole WRITE, and its transfer; 0: none */
+	uint64_t write_seq, write_xfer;
+	bool write_ok;			 /* that WRITE's bytes are applied */
 	struct core_notify_in *arriving; /* the frame under way is its notification */
-	struct list_node waiting; /* core_notify_in: whole, their DATA frames are being committed */
+	/* core_notify_in: arrived whole, while the bytes of their WRITEs are still being copied */
+	struct list_node waiting;
 };
 
-/* The fences of a lost channel: ours, the peer's. */
+/* The fences of a lost channel: the one that we sent and the peer's. */
 struct core_fence {
 	bool sent, got;
 	uint64_t applied; /* up to this sequence the peer has applied our frames */
@@ -51,19 +56,20 @@ struct core_fence {
 struct core_chan {
 	enum core_chan_state state;
 	uint32_t index, epoch;
-	bool idle;		 /* core_tx_next found nothing; the next work needs a kick */
+	/* core_tx_next found nothing to send; whoever queues work must kick the channel */
+	bool idle;
 	bool tx_stays, rx_stays; /* core_chan_stays() */
-	/* tx */
+	/* Sending. */
 	struct core_inflight inflight;
 	struct core_io tx;
-	uint64_t tx_seq;   /* of the frame under way; 0: not sequenced */
+	uint64_t tx_seq;   /* sequence of the frame under way; 0: it has none */
 	uint32_t tx_bytes; /* its payload */
 	bool tx_torn;	   /* it is counted as aborted */
-	/* rx */
+	/* Receiving. */
 	struct core_rxseq rxseq;
 	struct core_io rx;
 	struct frame rx_frame;
-	uint32_t commits; /* staged chunks not applied yet */
+	uint32_t commits; /* staged chunks that are being copied to their destination */
 	struct core_piggyback piggyback;
 	struct core_fence fence;
 };

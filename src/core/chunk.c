@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What becomes of frames in flight: acknowledged, refused, or queued again after a lost channel. */
+/* What an acknowledgement, a refusal and the loss of the channel mean for a frame in flight. */
 #include "core/link_priv.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ static bool chunk_needs_ack(const struct core_link *link, const struct core_job 
 	if (!job)
 		return false;
 	if (job->fills && !job->small)
-		return true; /* it occupies staging until then */
+		return true; /* its staging memory is free only then */
 	if (job->path != CORE_PATH_STREAM && job->kind != CORE_JOB_REQUEST)
 		return true;
 	switch (job->kind) {
@@ -19,7 +19,9 @@ static bool chunk_needs_ack(const struct core_link *link, const struct core_job 
 	case CORE_JOB_NOTE:
 		return link->notify.flush ||
 		       LIST_ENTRY(job, const struct core_note, job)->xfer != NULL;
-	case CORE_JOB_PUSH: /* only memory here waits: the peer counts the bytes itself */
+	/* only memory here waits for the acknowledgement: the peer's READ counts its bytes
+	 * itself */
+	case CORE_JOB_PUSH:
 		return !job->small || job->by_lane ||
 		       link->npushes * 4 >= link->cfg.credit_in[FRAME_CREDIT_READ];
 	default:
@@ -86,8 +88,9 @@ static void chunk_job_check(struct core_link *link, struct core_job *job)
 	}
 }
 
-/* An announcement that the peer answered, although its fence denies that it came, is not needed
- * again: it would stand before the SEND's bytes for ever. */
+/* The peer has answered this announcement although its fence says that it never came. It must not
+ * be sent again: the SEND's bytes, which follow it in the queue, would wait for a second answer
+ * for ever. */
 static bool chunk_answered(const struct core_chunk *chunk)
 {
 	return chunk->type == FRAME_RTS && chunk->job->cleared;
@@ -113,10 +116,10 @@ static void chunk_ref_end(struct core_link *link, struct core_chunk *chunk)
 
 	link->ref_bytes -= chunk->bytes;
 	if (was_full && link->ref_bytes < window)
-		core_kick_bulk(link, 1); /* one channel carries them all */
+		core_kick_bulk(link, 1); /* one channel can carry all chunks by reference */
 }
 
-/* The chunk's source is not read any more: it arrived, or will be sent again. */
+/* The chunk's source is not read any more: the chunk arrived, or will be sent again. */
 static void chunk_source_end(struct core_link *link, struct core_chan *chan,
 			     struct core_chunk *chunk)
 {
@@ -130,7 +133,7 @@ static void chunk_source_end(struct core_link *link, struct core_chan *chan,
 	if (path == CORE_PATH_REFERENCE)
 		chunk_ref_end(link, chunk);
 	else
-		chan->inflight.messages--; /* the caller kicks the channel */
+		chan->inflight.messages--; /* this made room; the caller kicks the channel */
 }
 
 static void chunk_acked(struct core_link *link, struct core_chan *chan, struct core_chunk *chunk)
@@ -166,7 +169,7 @@ void core_chunks_release_messages(struct core_link *link, struct core_chan *chan
 	for (seq = inflight->acked_seq + 1; seq < inflight->next_seq; seq++)
 		if (core_inflight_at(inflight, seq)->path == CORE_PATH_MESSAGE)
 			chunk_source_end(link, chan, core_inflight_at(inflight, seq));
-	/* A request that ends here leaves the ring. */
+	/* Ending a request clears `job` in its chunks, so each chunk is read again. */
 	for (seq = inflight->acked_seq + 1; seq < inflight->next_seq; seq++)
 		if (core_inflight_at(inflight, seq)->job)
 			chunk_job_check(link, core_inflight_at(inflight, seq)->job);
@@ -227,7 +230,8 @@ void core_chunk_refuse(struct core_link *link, struct core_chan *chan, uint64_t 
 		core_xfer_end(link, core_job_xfer(chunk->job), status);
 }
 
-/* A frame never arrived, so the peer cannot return what it cost. */
+/* The frame never arrived: takes back the credit and grants that it used, which the peer cannot
+ * return. */
 static void chunk_refund(struct core_link *link, struct core_chunk *chunk)
 {
 	struct core_job *job = chunk->job;

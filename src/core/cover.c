@@ -49,8 +49,8 @@ bool core_cover_acquire(struct core_link *link, struct core_note *note)
 	return true;
 }
 
-/* The notification waits for its turn, in posted order: a large one would never have it otherwise,
- * and those sent after it could not be published. */
+/* Lets the notification wait in posted order for cover. A later, smaller one may not overtake it:
+ * a large one would never leave, and the receiver publishes in order anyway. */
 void core_cover_wait(struct core_link *link, struct core_note *note)
 {
 	struct core_cover *cover = &link->cover;
@@ -58,12 +58,14 @@ void core_cover_wait(struct core_link *link, struct core_note *note)
 	cover->queued += note_cost(note);
 	list_push_back(&cover->unpaid, &note->unpaid);
 	if (cover->request_open)
-		return; /* the next request is for all of them, after the answer */
+		/* a request is unanswered; its answer causes the next one, for all that wait by
+		 * then */
+		return;
 	cover->request_due = true;
 	core_kick_small(link);
 }
 
-/* The peer saw nothing of the notification. */
+/* Takes back the cover of a notification of which nothing reached the peer. */
 void core_cover_refund(struct core_link *link, struct core_note *note)
 {
 	if (!note->paid)
@@ -73,8 +75,8 @@ void core_cover_refund(struct core_link *link, struct core_note *note)
 	link->cover.queued -= note_cost(note);
 }
 
-/* Pays for a few that wait, with each grant and before each frame: thousands at once would hold the
- * lock for too long. */
+/* Pays for a few notifications that wait. Called with each grant and before each frame: to pay
+ * for thousands at once would hold the lock for too long. */
 void core_cover_more(struct core_link *link)
 {
 	struct core_cover *cover = &link->cover;
@@ -85,7 +87,8 @@ void core_cover_more(struct core_link *link)
 		if (!note_affordable(cover, note)) {
 			if (cover->request_open)
 				return;
-			cover->request_due = true; /* there is another least */
+			/* the notification that is now the first one needs another least amount */
+			cover->request_due = true;
 			core_kick_small(link);
 			return;
 		}
@@ -116,7 +119,7 @@ static uint64_t cover_request_ahead(const struct core_link *link)
 	return most < room ? most : room;
 }
 
-/* The request as a frame. */
+/* Fills in the frame that requests cover, if one is due. */
 bool core_cover_request_next(struct core_link *link, struct frame *frame)
 {
 	struct core_cover *cover = &link->cover;
@@ -157,7 +160,8 @@ static void cover_credit_due(struct core_link *link)
 	core_kick_small(link);
 }
 
-/* Due as in core_credit_return: at an eighth of the window, or at once if the peer runs short. */
+/* A CREDIT frame is due at an eighth of the window, or at once if the peer has little left, as in
+ * core_credit_return(). */
 static void cover_grants_due(struct core_link *link)
 {
 	const struct core_cover *cover = &link->cover;
@@ -196,8 +200,9 @@ static void cover_spare_return(struct core_link *link)
 		link->cfg.ops->note_give(link->cfg.arg, spare);
 }
 
-/* Grants all that is requested, or the least that helps if there is not enough: the peer uses that
- * at once, so no peer keeps what others wait for. */
+/* Grants the cover that the peer requested. If the account has less, grants only the least amount
+ * with which the peer can send its next notification: it uses that at once, and keeps nothing
+ * that other peers wait for. */
 void core_note_more(struct core_link *link)
 {
 	struct core_cover *cover = &link->cover;
@@ -219,7 +224,8 @@ void core_note_more(struct core_link *link)
 		cover_credit_due(link);
 }
 
-/* The peer requests cover up to a position, and at least up to another. */
+/* The peer requests cover up to the position `linear`, and at least enough to send its next
+ * notification. */
 void core_cover_requested(struct core_link *link, const struct frame *frame)
 {
 	struct core_cover *cover = &link->cover;
@@ -227,9 +233,9 @@ void core_cover_requested(struct core_link *link, const struct frame *frame)
 		link->cfg.credit_in[FRAME_CREDIT_NOTIFY] + link->credit[FRAME_CREDIT_NOTIFY].given;
 
 	if (frame->linear > most || frame->offset > frame->linear)
-		return; /* beyond the budget: a peer that obeys it never asks */
-	/* Each of the two by itself: an older frame may arrive later, and after a cancel less is
-	 * requested. */
+		return; /* larger than the notification budget; no correct peer asks for so much */
+	/* Each of the two values on its own may only grow: an older frame may arrive later, and
+	 * after a cancel the peer requests less. */
 	if (frame->linear > cover->requested)
 		cover->requested = frame->linear;
 	if (frame->offset > cover->least)
@@ -238,8 +244,8 @@ void core_cover_requested(struct core_link *link, const struct frame *frame)
 	cover_grants_due(link);
 }
 
-/* The application gets a notification, and releases it later. The first window is then the peer's
- * again; what exceeds it returns to the account, for all peers. */
+/* The application gets a notification and releases it later. On release the peer is granted cover
+ * again until it has its first window; the rest returns to the account, for all peers. */
 void core_cover_published(struct core_link *link, uint64_t amount)
 {
 	link->cover.out += amount;
@@ -254,7 +260,8 @@ void core_cover_released(struct core_link *link, uint64_t amount)
 		cover->granted += cover->first - now;
 	cover->spare += extra < amount ? extra : amount;
 	core_note_more(link);
-	/* Small amounts are returned together: the account has a lock that all peers share. */
+	/* Small amounts are collected before they go back: the account has a lock that all peers
+	 * share. */
 	if (cover->spare >= cover->first / 4 || !cover->out)
 		cover_spare_return(link);
 	cover_grants_due(link);
@@ -262,7 +269,8 @@ void core_cover_released(struct core_link *link, uint64_t amount)
 
 void core_cover_end(struct core_link *link)
 {
-	/* What the application has stays set aside until it is released. */
+	/* What the application holds stays set aside in the account until the application
+	 * releases it. */
 	link->cfg.ops->note_give(link->cfg.arg,
 				 cover_reserved(link) + link->cover.spare - link->cover.out);
 	link->cover.spare = 0;

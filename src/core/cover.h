@@ -11,16 +11,19 @@
 
 struct core_cover {
 	/* the sender's side */
-	uint64_t first_out, granted_out; /* the peer's first window; what it granted beyond that */
-	uint64_t sent, queued;		 /* paid for; the same with those in unpaid */
-	bool request_due, request_open;	 /* open: sent, and not answered */
-	struct list_node unpaid;	 /* core_note: wait for cover, in posted order */
-	/* the receiver's side */
-	uint64_t first, granted, advertised; /* advertised: of what is granted */
-	uint64_t requested, least; /* the position the peer asks for; the least that helps */
-	uint64_t out;		   /* of notifications that the application has */
-	uint64_t spare; /* released by the application, not returned to the account yet */
-	uint64_t moves; /* frames of notifications that began or ended */
+	/* first window that the peer's hello gave; what its CREDIT frames added */
+	uint64_t first_out, granted_out;
+	uint64_t sent, queued;		/* sum paid for; sum paid for or waiting in unpaid */
+	bool request_due, request_open; /* request_open: a request was sent and is not answered */
+	struct list_node unpaid;	/* core_note: those that wait for cover, in posted order */
+	/* The receiver's side. */
+	/* first window of our hello; sum granted beyond it; of that, sent in CREDIT frames */
+	uint64_t first, granted, advertised;
+	/* position up to which the peer asks for cover; position up to which a grant helps it */
+	uint64_t requested, least;
+	uint64_t out;	/* cost of the notifications that the application holds */
+	uint64_t spare; /* cost released by the application and not yet returned to the account */
+	uint64_t moves; /* counts each begin and end of a notification's frame */
 };
 
 #endif

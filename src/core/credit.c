@@ -31,9 +31,9 @@ bool core_credit_returned(struct core_credit *credit, uint64_t total)
 	return true;
 }
 
-/* An eighth of the budget is worth a CREDIT frame; that leaves the sender room for its largest
- * message. If the sender has less than an eighth left every byte is: the application may release no
- * more for long. */
+/* An eighth of the budget is worth a CREDIT frame: the sender then still has room for its largest
+ * message. If the sender has less than an eighth left, every byte is worth one: the application
+ * may release nothing more for a long time. */
 static bool credit_worth_a_frame(const struct core_credit *credit)
 {
 	uint64_t untold = credit->given - credit->advertised;
@@ -47,7 +47,8 @@ bool core_credit_charge(struct core_credit *credit, uint64_t amount, bool *out_d
 	if (credit->in + credit->given - credit->taken < amount)
 		return false;
 	credit->taken += amount;
-	/* The peer runs short: credit that was kept back for a larger frame is due now. */
+	/* The peer has little credit left: what was kept back until it is worth a frame may be
+	 * due now. */
 	*out_due = credit_worth_a_frame(credit);
 	credit->due |= *out_due;
 	return true;

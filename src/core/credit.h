@@ -16,13 +16,16 @@
 #include <stdint.h>
 
 struct core_credit {
-	uint64_t out, in;     /* first windows: of the peer's hello for us, of ours for the peer */
-	uint64_t used, limit; /* sender */
-	uint64_t taken;	      /* receiver: what the peer used */
-	uint64_t given;	      /* of that, free again */
-	uint64_t advertised;  /* of that, in a CREDIT frame */
+	/* first windows: the one that the peer's hello gave us, the one that our hello gave the
+	 * peer */
+	uint64_t out, in;
+	uint64_t used, limit; /* sender: sum used, sum that may be used */
+	uint64_t taken;	      /* receiver: sum that the peer used */
+	uint64_t given;	      /* receiver: sum of it that is free again */
+	uint64_t advertised;  /* receiver: sum of it that a CREDIT frame returned to the peer */
 	bool due;	      /* a CREDIT frame is to be sent */
-	bool prompt;	      /* small budget: also due as soon as nothing is unread */
+	/* for small budgets: also due as soon as the application has read everything */
+	bool prompt;
 };
 
 void core_credit_init(struct core_credit *credit, uint64_t out, uint64_t in, bool prompt);
@@ -37,7 +40,7 @@ static inline uint64_t core_credit_left(const struct core_credit *credit)
 	return credit->limit - credit->used;
 }
 
-/* The frame that used the credit did not reach the peer, which therefore cannot return it. */
+/* Takes back the credit of a frame that did not reach the peer, since the peer cannot return it. */
 void core_credit_refund(struct core_credit *credit, uint64_t amount);
 
 /* A CREDIT frame: the peer has returned `total` since the link began. False if that is not more
@@ -46,26 +49,28 @@ bool core_credit_returned(struct core_credit *credit, uint64_t total);
 
 /* --- the receiver --- */
 
-/* A frame arrives that is to be kept. False if the peer has no credit for it. *out_due: a CREDIT
- * frame became due, since the peer runs short. */
+/* A frame begins to arrive that occupies memory until it is consumed. False if the peer has no
+ * credit for it. *out_due: set if a CREDIT frame became due because the peer has little left. */
 bool core_credit_charge(struct core_credit *credit, uint64_t amount, bool *out_due);
 
-/* The frame was not kept after all: the peer sends it again and is charged again. */
+/* Undoes core_credit_charge(): the frame was lost half-way, and is charged when it is sent
+ * again. */
 void core_credit_uncharge(struct core_credit *credit, uint64_t amount);
 
-/* `amount` is free again; empty: nothing is unread. True if a CREDIT frame is due. */
+/* Returns `amount` to the peer. empty: the application has read everything. True if a CREDIT
+ * frame is due. */
 bool core_credit_return(struct core_credit *credit, uint64_t amount, bool empty);
 
-/* What is kept for the peer: charged and not returned. */
+/* The amount charged and not returned: what the peer's frames occupy. */
 static inline uint64_t core_credit_held(const struct core_credit *credit)
 {
 	return credit->taken - credit->given;
 }
 
-/* The value for a CREDIT frame, which is no longer due. */
+/* The sum to put into a CREDIT frame, which is then no longer due. */
 uint64_t core_credit_advertise(struct core_credit *credit);
 
-/* A CREDIT frame may have been lost: due again, if one was ever sent. */
+/* A CREDIT frame may have been lost with its channel: due again, if one was ever sent. */
 void core_credit_readvertise(struct core_credit *credit);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filling staged sources: what comes next, what is under way, what is taken back. */
+/* Filling the staging memory of sources: which bytes come next, which are being copied, which are
+ * taken back. */
 #include "core/link_priv.h"
 
 static uint32_t *fill_refs(struct core_job *job)
@@ -15,8 +16,9 @@ static void fill_job_check(struct core_link *link, struct core_job *job)
 		core_xfer_check(link, core_job_xfer(job));
 }
 
-/* Jobs that are ahead come last, whatever their priority: otherwise the WRITEs of two sides could
- * occupy all room, each until the other side's READs free staging, and wait for each other. */
+/* Jobs of which more would only wait (core_fill_is_ahead) come last, whatever their priority.
+ * Otherwise the WRITEs of two sides could occupy all staging, each until the other side's READs
+ * free some, and wait for each other. */
 static struct core_job *fill_first(struct core_link *link)
 {
 	struct list_node *node;

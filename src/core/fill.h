@@ -21,19 +21,24 @@ struct core_link;
 
 /* How far the source of a job is filled. */
 struct core_fill_state {
-	struct list_node node;	 /* in a core_fillq while more is to be filled */
-	struct list_node slices; /* the engine's: filled, or being filled */
-	void *block;		 /* the engine's */
-	struct core_cursor at;	 /* of begun */
-	uint64_t begun, ready;	 /* bytes before it are being filled; are in staging */
-	uint64_t quantum;	 /* bytes begun in this turn */
-	bool unpulled;		 /* taken back unused, and nothing of the job was cut since */
+	struct list_node node; /* in a core_fillq while more of the job is to be filled */
+	/* the engine's: the pieces of staging that are filled or being filled */
+	struct list_node slices;
+	void *block;	       /* the engine's state for this job */
+	struct core_cursor at; /* cursor at `begun` */
+	/* bytes before `begun` are in staging or being copied to it; those before `ready` are in
+	 * it */
+	uint64_t begun, ready;
+	uint64_t quantum; /* bytes begun since it was the job's turn */
+	/* filled bytes were taken back unused, and nothing of the job was cut since */
+	bool unpulled;
 };
 
 /* Jobs of which more is to be filled, by priority. */
 struct core_fillq {
 	struct list_node jobs;
-	struct list_node ahead; /* filled as far as the peer's grants go: they come last */
+	/* jobs that are filled as far as the peer's grants go; they come after `jobs` */
+	struct list_node ahead;
 };
 
 /* Bytes to be filled. */
@@ -42,8 +47,9 @@ struct core_fill {
 	struct core_cursor at;
 	uint64_t linear;
 	uint32_t bytes, pieces;
-	/* Once filled it would wait, for the peer's grants or for a channel, so it is no reason to
-	 * take other jobs' room. It may wait for room; ops->fill tells when that changes. */
+	/* Once filled these bytes would wait for the peer's grants or for a channel, so no other
+	 * job gives up its staging for them. They may wait for free staging; ops->fill is called
+	 * when this changes. */
 	bool ahead;
 };
 
@@ -51,7 +57,7 @@ struct core_fill {
  * is begun or queued. */
 bool core_fill_next(struct core_link *link, struct core_fill *out_fill);
 
-/* The copy is under way; core_fill_end follows once, and the job lives until then. */
+/* The copy has begun. core_fill_end() follows once, and the job exists until then. */
 void core_fill_begin(struct core_link *link, const struct core_fill *fill);
 
 /* ready: all bytes before it are in staging; a value below the last one changes nothing. An error
@@ -59,13 +65,13 @@ void core_fill_begin(struct core_link *link, const struct core_fill *fill);
 void core_fill_end(struct core_link *link, struct core_job *job, uint64_t ready,
 		   tcpx_status status);
 
-/* Takes back what is filled and not cut, since the room is needed elsewhere; it is asked for again.
- * An engine without room for what core_fill_next says must do so, small jobs included: their bytes
- * may wait for grants that depend on others. False if nothing is filled, or if it leaves without
- * waiting for the peer. */
+/* Takes back what is filled and not cut of the job, because other jobs need the staging; these
+ * bytes are filled again later. An engine that has no staging for what core_fill_next() says must
+ * call this, for small jobs too: their bytes may wait for grants that depend on other jobs. False
+ * if nothing is filled, or if it will be sent without waiting for the peer. */
 bool core_fill_back(struct core_link *link, struct core_job *job);
 
-/* The channel that the kick after the next i ones will be for. */
+/* The channel that gets the i-th kick from now on. */
 uint32_t core_fill_sender(const struct core_link *link, uint32_t i);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queue of jobs of which more is to be filled. */
+/* The queue of jobs whose sources are still to be filled. */
 #include "core/queue_priv.h"
 
 /* Whether the job is a SEND that has eager credit and is not announced yet. */
@@ -8,8 +8,8 @@ bool core_fill_leaves_eagerly(struct core_job *job)
 	return job->kind == CORE_JOB_SEND && !job->announced && core_job_xfer(job)->send.eager;
 }
 
-/* A SEND is filled only when it may go eagerly or its RECV is known: until then it waits for the
- * peer's application, and staging must not wait for that. */
+/* A SEND is filled only when it may go eagerly or its RECV is known. Before that it waits for the
+ * peer's application, and staging must not be occupied for so long. */
 bool core_fill_wants_more(struct core_job *job)
 {
 	if (!job->fills || job->stopped || job->fill.begun >= job->end)
@@ -17,7 +17,8 @@ bool core_fill_wants_more(struct core_job *job)
 	return job->kind != CORE_JOB_SEND || job->cleared || core_fill_leaves_eagerly(job);
 }
 
-/* By priority, equals in order; eager SENDs leave in their order, so they are filled in it. */
+/* By priority, and in posted order among equals. Eager SENDs leave in the order of their numbers,
+ * so they are filled in that order. */
 static bool fill_goes_before(struct core_job *job, struct core_job *other)
 {
 	return other->priority < job->priority &&
@@ -55,9 +56,9 @@ void core_fill_stop(struct core_link *link, struct core_job *job)
 	link->cfg.ops->fill_drop(link->cfg.arg, job);
 }
 
-/* Whether more of the job would only wait. Either as much is filled as the peer granted staging
- * for; or what was filled was taken back because no channel pulled it, and one slice is there again
- * for a channel that does. */
+/* Whether filling more of the job would only make it wait: either as much is filled as the peer
+ * granted staging for, or what was filled was taken back because no channel sent it, and one
+ * slice is filled again for the channel that does. */
 bool core_fill_is_ahead(const struct core_link *link, const struct core_job *job)
 {
 	uint64_t filled = job->fill.begun - job->linear;
@@ -66,7 +67,8 @@ bool core_fill_is_ahead(const struct core_link *link, const struct core_job *job
 	       (job->fill.unpulled && filled);
 }
 
-/* Some jobs may not be ahead any more. The engine may have put off filling those. */
+/* The peer granted more: some jobs may not be `ahead` any more, and the engine may have put off
+ * filling them. */
 void core_fill_granted(struct core_link *link)
 {
 	if (list_empty(&link->fillq.ahead))

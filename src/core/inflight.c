@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames in flight on a channel, and a job's list of chunks to be cut again. */
+/* Frames in flight on a channel, and the chunks of a job that must be sent again. */
 #include "core/queue_priv.h"
 
 int core_retransmit_add(struct core_link *link, const struct core_chunk *chunk)

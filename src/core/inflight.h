@@ -23,22 +23,24 @@
 struct core_ctl;
 struct core_job;
 
-/* A sent frame that is not acknowledged yet. */
+/* A sent frame that is not acknowledged. */
 struct core_chunk {
-	struct core_job *job; /* NULL: control frame, or its job is gone */
+	struct core_job *job; /* NULL: a control frame, or the job has ended */
 	struct core_ctl *ctl;
 	struct core_cursor at;
 	uint64_t linear;
 	uint32_t bytes, pieces;
 	uint8_t type;
 	bool refused, aborted, staged;
-	enum core_path path; /* REFERENCE counts in link->ref_bytes, MESSAGE in messages */
-	bool filled;	     /* counts in filled_bytes */
-	bool piggyback;	     /* all of a WRITE: its notification is the next frame */
-	bool unread;	     /* taken away before the peer read it, whatever it acknowledges */
+	/* REFERENCE: counted in link->ref_bytes; MESSAGE: counted in `messages` */
+	enum core_path path;
+	bool filled;	/* its source was staged: counted in filled_bytes */
+	bool piggyback; /* it is all of a WRITE, and its notification is the next frame */
+	/* its source was taken away before the peer read it: sent again even if acknowledged */
+	bool unread;
 };
 
-/* A chunk to be cut again after a lost channel. */
+/* A chunk of a lost channel that must be sent again. */
 struct core_retransmit {
 	struct core_retransmit *next;
 	struct core_cursor at;
@@ -50,15 +52,17 @@ struct core_retransmit {
 struct core_inflight {
 	uint64_t next_seq, acked_seq; /* sequences start at 1; acked is cumulative */
 	uint64_t asked_seq;	      /* highest sequence that asked for an acknowledgement */
-	uint64_t unasked_bytes;	      /* sent since then */
+	uint64_t unasked_bytes;	      /* bytes sent since then */
 	struct core_chunk *chunks;    /* CORE_RING, by sequence; the caller's memory */
-	uint64_t taken_seq;	      /* the peer has taken frames up to it out of the transport */
-	uint64_t filled_bytes;	      /* of staged sources, sent and not taken */
-	uint32_t messages;	      /* sent and not acknowledged */
-	bool ack_needed;	      /* a frame that did not ask ends a transfer of ours */
+	/* the peer has taken the frames up to it out of the transport, applied or not */
+	uint64_t taken_seq;
+	uint64_t filled_bytes; /* bytes of staged sources, sent and not taken */
+	uint32_t messages;     /* messages of a plugin, sent and not acknowledged */
+	/* a frame that did not ask for an acknowledgement is the last one of a transfer of ours */
+	bool ack_needed;
 };
 
-/* A new epoch: the ring is empty. Its memory stays. */
+/* Empties the ring for a new epoch of the channel. Its memory stays. */
 void core_inflight_open(struct core_inflight *inflight);
 
 static inline struct core_chunk *core_inflight_at(const struct core_inflight *inflight,
@@ -72,7 +76,8 @@ static inline uint64_t core_inflight_count(const struct core_inflight *inflight)
 	return inflight->next_seq - 1 - inflight->acked_seq;
 }
 
-/* Whether the last frame must ask for an acknowledgement, since no other one did for long. */
+/* Whether the last frame must ask for an acknowledgement because none has asked for
+ * CORE_ACK_BYTES. */
 static inline bool core_inflight_must_ask(const struct core_inflight *inflight)
 {
 	uint64_t asked = inflight->asked_seq > inflight->acked_seq ? inflight->asked_seq

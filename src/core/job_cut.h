@@ -5,7 +5,7 @@
 
 #include "core/link.h"
 
-/* Bulk channels 1 to this one carry streams; the ones after it carry messages of a plugin. */
+/* The number of bulk channels that carry streams; those after them carry messages of a plugin. */
 static inline uint32_t core_stream_channels(const struct core_link *link)
 {
 	return link->cfg.bulk_channels - link->cfg.message_channels;
@@ -29,9 +29,9 @@ static inline bool core_job_messages(const struct core_job *job)
 	return job->path == CORE_PATH_MESSAGE && job->kind != CORE_JOB_REQUEST;
 }
 
-/* Chunks of a staged source are larger while there are enough for every channel: fewer frames, and
- * larger copies at the peer. The first ones of a job that has the channels to itself are smaller,
- * one for each channel, so that all stages of its way begin early. */
+/* Chunks of a staged source are larger as long as every channel gets one: fewer frames, and
+ * larger copies at the peer. While the job is the only one, its first chunks are smaller, one for
+ * each channel, so that every stage between the two memories starts early. */
 static inline uint64_t core_chunk_bytes(const struct core_link *link, const struct core_job *job,
 					uint64_t linear)
 {
@@ -51,8 +51,8 @@ static inline uint64_t core_chunk_bytes(const struct core_link *link, const stru
 	return chunk;
 }
 
-/* A chunk ends at a multiple of the chunk size in the transfer, so that neighbours in staging fit
- * together. */
+/* A chunk ends at a multiple of the chunk size, counted from the transfer's start, so that
+ * neighbouring chunks are neighbours in staging. */
 static inline uint64_t core_chunk_limit(const struct core_link *link, const struct core_job *job,
 					uint64_t linear, uint64_t bytes)
 {
@@ -62,8 +62,7 @@ static inline uint64_t core_chunk_limit(const struct core_link *link, const stru
 	return bytes < most ? bytes : most;
 }
 
-/* A channel takes no more of staged sources while so many bytes are in flight: four chunks, or two
- * large ones. */
+/* Bytes of staged sources that may be in flight on one channel: four chunks, or two large ones. */
 static inline uint64_t core_filled_window(const struct core_config *cfg)
 {
 	uint64_t few = CORE_FILLED_CHUNKS * (uint64_t)cfg->chunk_bytes;
@@ -72,15 +71,15 @@ static inline uint64_t core_filled_window(const struct core_config *cfg)
 	return few > large ? few : large;
 }
 
-/* Bytes that are cut of the job before the next one's turn. By reference it is so much that the
- * peer finds neighbours to copy as one. */
+/* Bytes that are cut of the job before it is the next one's turn. By reference these are so many
+ * that the peer finds neighbouring chunks, which it copies as one. */
 static inline uint64_t core_job_quantum(const struct core_link *link, const struct core_job *job)
 {
 	return job->path == CORE_PATH_REFERENCE ? CORE_REF_QUANTUM * (uint64_t)link->cfg.ref_chunk
 						: CORE_QUANTUM_BYTES;
 }
 
-/* Bytes before it may be cut for the first time. */
+/* The end of the bytes that may be cut for the first time. */
 static inline uint64_t core_job_cut_end(const struct core_job *job)
 {
 	return job->fills && job->fill.ready < job->end ? job->fill.ready : job->end;

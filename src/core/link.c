@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The link as a whole: made, failed, freed; channels that come, go and are fenced. */
+/* The link as a whole: how it is made, fails and is freed; how channels come up, are lost and
+ * exchange fences. */
 #include "core/link.h"
 
 #include <string.h>
@@ -47,7 +48,7 @@ tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg
 	return TCPX_OK;
 }
 
-/* Frames without a sequence may be lost with a channel: their values are sent again. */
+/* Frames without a sequence may have been lost with a channel. Their values are sent again. */
 static void link_readvertise(struct core_link *link)
 {
 	int kind;
@@ -149,7 +150,7 @@ static void chan_forget_ring(struct core_link *link, struct core_chan *chan)
 	inflight->acked_seq = inflight->next_seq - 1;
 }
 
-/* A request whose staged source is still being read ends later, with core_io_drop. */
+/* Ends all requests. One whose staged source is still being read ends later, in core_io_drop(). */
 static void link_end_requests(struct core_link *link, tcpx_status status)
 {
 	struct list_node *pos, *tmp;
@@ -158,7 +159,8 @@ static void link_end_requests(struct core_link *link, tcpx_status status)
 		struct core_push *push = LIST_ENTRY(pos, struct core_push, node);
 
 		if (push->job.stopped)
-			core_push_check(link, push); /* the peer's reading no longer matters */
+			/* the peer may still read its source, which no longer delays the end */
+			core_push_check(link, push);
 		else
 			core_push_stop(link, push, status);
 	}
@@ -166,7 +168,8 @@ static void link_end_requests(struct core_link *link, tcpx_status status)
 		struct core_xfer *xfer = LIST_ENTRY(pos, struct core_xfer, node);
 
 		if (xfer->state == CORE_ENDING)
-			core_xfer_check(link, xfer); /* a strict one no longer waits for the peer */
+			/* a strict WRITE no longer waits for the peer's acknowledgement */
+			core_xfer_check(link, xfer);
 		else
 			core_xfer_end(link, xfer, status);
 	}
@@ -186,8 +189,8 @@ void core_link_unlease(struct core_link *link)
 		link_end_requests(link, link->dead_status);
 }
 
-/* No thread is inside a call, unless core_chan_stays said so. in_call may still be set, if a frame
- * was refused half-way. */
+/* No thread is inside a call of the transport, unless core_chan_stays() said so. in_call may
+ * still be set if a frame was refused while it was arriving. */
 static void io_fail(struct core_link *link, struct core_io *io, bool stays)
 {
 	if (!stays)
@@ -195,7 +198,7 @@ static void io_fail(struct core_link *link, struct core_io *io, bool stays)
 	core_io_abort(link, io);
 }
 
-/* Whether a receive call is still under way, which may write to an arriving notification. */
+/* Whether a receive call is still under way, which may write into the memory of a notification. */
 static bool link_in_receive(const struct core_link *link)
 {
 	for (uint32_t i = 0; i < link->nchan; i++)
@@ -243,8 +246,7 @@ void core_link_fail(struct core_link *link, tcpx_status status)
 		io_fail(link, &chan->rx, chan->rx_stays);
 		chan->state = CORE_CHAN_DOWN;
 		chan_forget_ring(link, chan);
-		chan_memory_free(link,
-				 chan); /* the application may keep a dead peer's handle for long */
+		chan_memory_free(link, chan);
 	}
 	link_end_requests(link, status);
 	while (!list_empty(&link->notify.notes))
@@ -339,7 +341,8 @@ tcpx_status core_chan_up(struct core_link *link, uint32_t channel, uint32_t epoc
 	return TCPX_OK;
 }
 
-/* Once both fences are exchanged, what did not arrive goes to other channels. */
+/* Once both fences are exchanged, the chunks that the peer did not apply are queued for other
+ * channels. */
 static void fence_through(struct core_link *link, struct core_chan *chan)
 {
 	if (chan->state != CORE_CHAN_FENCING || !chan->fence.got || !chan->fence.sent)
@@ -429,9 +432,9 @@ tcpx_status core_chan_fence(struct core_link *link, uint32_t channel, uint32_t e
 		return TCPX_ERR_PROTOCOL;
 	chan = &link->chan[channel];
 	if (epoch < chan->epoch || (epoch == chan->epoch && chan->state == CORE_CHAN_DOWN))
-		return TCPX_OK; /* exchanged long ago */
+		return TCPX_OK; /* this fence was answered long ago */
 	if (epoch > chan->epoch) {
-		/* The channel came up at the peer only, and was lost before it did here. */
+		/* The channel came up at the peer, and was lost there before it came up here. */
 		if (chan->state != CORE_CHAN_DOWN || applied)
 			return TCPX_ERR_PROTOCOL;
 		chan->epoch = epoch;

@@ -35,14 +35,14 @@ tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg
 /* After core_link_fail. Frees what the link owns. */
 void core_link_fini(struct core_link *link);
 
-/* The peer takes chunks by reference of up to `bytes`. The limit never falls. */
+/* The peer accepts chunks by reference of up to `bytes`. The limit only rises. */
 void core_link_refs(struct core_link *link, uint64_t bytes);
 
 /* Every transfer ends with status, every push and note is dropped. No channel may be inside a call,
  * except those of core_chan_stays, whose transfers end with core_chan_left. Idempotent. */
 void core_link_fail(struct core_link *link, tcpx_status status);
-/* Before core_link_fail: the peer may go on reading chunks by reference, so transfers and pushes
- * that have such chunks in flight do not end before core_link_unlease. */
+/* Called before core_link_fail() if the peer may go on reading sources by reference: transfers
+ * and pushes that have such chunks in flight end only at core_link_unlease(). */
 void core_link_lease(struct core_link *link);
 void core_link_unlease(struct core_link *link);
 
@@ -51,27 +51,30 @@ void core_link_unlease(struct core_link *link);
 struct core_xfer *core_xfer_after(const struct core_link *link, const struct core_xfer *xfer);
 struct core_push *core_push_after(const struct core_link *link, const struct core_push *push);
 
-/* Channels. */
+/* Channels: the number of times that the channel has come up. */
 uint32_t core_chan_epoch(const struct core_link *link, uint32_t channel);
 tcpx_status core_chan_up(struct core_link *link, uint32_t channel, uint32_t epoch);
-/* The transport is closed, no thread is inside it, and nothing reads the sources of its messages.
- * Sends the fence as soon as no commit of the channel is under way. */
+/* The channel's transport is closed, no thread is inside it, and nothing reads the sources of its
+ * messages. Sends the fence when no commit of the channel is under way any more. */
 void core_chan_lost(struct core_link *link, uint32_t channel);
-/* The sender or the receiver is inside a call that may last. Until core_chan_left core_chan_lost
- * may not be called, and after core_link_fail the memory of that call stays in use. */
+/* The sender (tx) or the receiver (rx) is inside a call that may take long. Until
+ * core_chan_left(), core_chan_lost() may not be called, and after core_link_fail() the memory
+ * that the call uses stays in use. */
 void core_chan_stays(struct core_link *link, uint32_t channel, bool tx, bool rx);
 void core_chan_left(struct core_link *link, uint32_t channel);
-/* Before core_chan_lost, on a channel of plugin messages: the oldest one was not sent, for an
- * unknown reason. A transfer to which this happens twice ends with status, as its source may be at
- * fault. */
+/* Called before core_chan_lost() on a channel of plugin messages whose oldest message was not
+ * sent, for an unknown reason. A transfer to which this happens twice ends with `status`, since
+ * its source may be the cause. */
 void core_chan_stuck(struct core_link *link, uint32_t channel, tcpx_status status);
-/* The peer's fence. */
+/* The peer's fence arrived. */
 tcpx_status core_chan_fence(struct core_link *link, uint32_t channel, uint32_t epoch,
 			    uint64_t applied, const struct core_nack *nacks, uint32_t count);
-/* The control link is up again: fences that were not answered are sent again. */
+/* The control connection is up again: fences that were not answered are sent again. */
 void core_link_refence(struct core_link *link);
-uint32_t core_link_channels_up(const struct core_link *link); /* of all kinds */
-uint32_t core_link_messages_up(const struct core_link *link); /* of plugin messages */
+/* channels that are up, of all kinds */
+uint32_t core_link_channels_up(const struct core_link *link);
+/* channels of plugin messages that are up */
+uint32_t core_link_messages_up(const struct core_link *link);
 /* No channel of plugin messages will come up: transfers that wait for one end with status. */
 void core_link_strand(struct core_link *link, tcpx_status status);
 
@@ -79,45 +82,48 @@ void core_link_strand(struct core_link *link, tcpx_status status);
  * budget, or CORE_CANCELLED_MAX cancelled SENDs wait for the peer); ERR_NO_MEMORY; the link's error
  * if it is dead. The bytes of a notification are copied. */
 tcpx_status core_xfer_post(struct core_link *link, struct core_xfer *xfer);
-/* The bytes of a WRITE or READ that goes direct are in place, or will never be. */
+/* The bytes of a WRITE or READ marked `direct` are in place, or never will be (status). */
 void core_xfer_moved(struct core_link *link, struct core_xfer *xfer, tcpx_status status);
-/* Ends it with status as soon as its memory is not used; may call ops->ended at once. ERR_STATE. */
+/* Ends the transfer with `status` as soon as nothing uses its memory; may call ops->ended() at
+ * once. ERR_STATE. */
 tcpx_status core_xfer_cancel(struct core_link *link, struct core_xfer *xfer, tcpx_status status);
 /* Ends transfers whose deadline has passed; returns the next deadline or 0. */
 int64_t core_link_expire(struct core_link *link, int64_t now_ns);
 /* Sends a standalone notification that no request waits for. */
 tcpx_status core_note_send(struct core_link *link, const void *data, uint64_t bytes);
-/* The number of the last standalone notification; whether the peer has yet to take one up to a
- * number. */
+/* The number of the last standalone notification; and whether some up to a number were not yet
+ * taken by the peer. */
 uint64_t core_note_last(const struct core_link *link);
 bool core_notes_wait(const struct core_link *link, uint64_t number);
-/* The application released a notification of `bytes`; empty: none is unread. */
+/* The application released a notification of `bytes`. empty: it has read all others. */
 void core_note_consumed(struct core_link *link, uint64_t bytes, bool empty);
 
-/* For a flush: every frame sent so far is to be acknowledged soon. Notifications, those queued and
- * those sent again included, ask for it until all are taken; ops->note_ended tells of each. */
+/* For a flush: asks the peer to acknowledge every frame sent so far soon. Notifications, those
+ * queued or sent again included, ask until the peer has taken all; ops->note_ended() tells of
+ * each. */
 void core_link_ask(struct core_link *link);
 
-/* READ at the responder. The engine fills push->prog, job.peer_xfer and job.linear_base. */
+/* Serves a READ of the peer. The engine has filled push->prog, job.peer_xfer and
+ * job.linear_base. */
 void core_push_start(struct core_link *link, struct core_push *push);
 void core_push_refuse(struct core_link *link, uint64_t xfer_id, tcpx_status status);
 /* The source region goes away: the peer's READ ends with status. */
 void core_push_stop(struct core_link *link, struct core_push *push, tcpx_status status);
 
-/* The link waits for room in the shared staging pool; core_stage_more tells it that there may
- * be. */
+/* Whether the link waits for the shared staging pool; then call core_stage_more() when some is
+ * free. */
 static inline bool core_stage_waits(const struct core_link *link)
 {
 	return link->stage_in.waiting;
 }
 void core_stage_more(struct core_link *link);
 
-/* The account may have room for the notifications of a peer that waits. */
+/* Call when the account may have room for the notifications of a peer that waits. */
 void core_note_more(struct core_link *link);
-/* What the account has set aside for the peer beyond the first window, without what the application
- * has and may release. */
+/* What the account has set aside for this peer beyond its first window, not counting what the
+ * application holds and may release. */
 uint64_t core_note_held(const struct core_link *link);
-/* Grows whenever a frame of a notification begins or ends. */
+/* A counter that grows whenever a frame of a notification begins or ends. */
 uint64_t core_note_moves(const struct core_link *link);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an arriving frame means. */
+/* Handles an arriving frame: what it means, and where its payload goes. */
 #include <string.h>
 
 #include "core/link_priv.h"
@@ -22,8 +22,9 @@ static tcpx_status rx_begin_request(struct core_link *link, struct core_chan *ch
 		return TCPX_OK;
 	if (!read && !xfer->matched)
 		return TCPX_ERR_PROTOCOL;
-	/* A READ that is not a stream has reserved no staging, so its chunks go as requested; a
-	 * RECV gets another path than the stream only if it allowed that. */
+	/* A READ by another path than the stream has reserved no staging, so its chunks must come
+	 * by the requested path. A RECV gets another path than the stream only if it allowed
+	 * that. */
 	if (path != xfer->path && (read || path != CORE_PATH_STREAM))
 		return TCPX_ERR_PROTOCOL;
 	end = read ? xfer->job.linear : xfer->recv.limit;
@@ -39,8 +40,8 @@ static tcpx_status rx_begin_request(struct core_link *link, struct core_chan *ch
 	return TCPX_OK;
 }
 
-/* A channel of plugin messages carries besides them only what concerns its own frames; other
- * channels carry no messages. A message has neither a table nor staging. */
+/* A channel of plugin messages carries messages and, besides them, only ACK, NACK and NOP. Other
+ * channels carry no messages. A message has neither a segment table nor staging. */
 static bool rx_channel_fits(const struct core_link *link, const struct core_chan *chan,
 			    const struct frame *frame)
 {
@@ -107,8 +108,8 @@ static tcpx_status rx_begin_type(struct core_link *link, struct core_chan *chan,
 	}
 }
 
-/* A frame's payload takes its staging when it begins, from the peer's grants or from what a READ
- * reserved. ERR_PROTOCOL if there is none. */
+/* Takes staging for the frame's payload when the frame begins: from the peer's grants, or from
+ * what a READ reserved. ERR_PROTOCOL if neither has enough. */
 static tcpx_status rx_staging_take(struct core_link *link, struct core_chan *chan,
 				   const struct frame *frame)
 {
@@ -133,7 +134,8 @@ static tcpx_status rx_staging_take(struct core_link *link, struct core_chan *cha
 	return TCPX_OK;
 }
 
-/* The frame under way is lost; when it is sent again it takes its staging again. */
+/* Gives back the staging of a frame that was lost half-way; the frame takes it again when it is
+ * sent again. */
 static void rx_staging_undo(struct core_link *link, struct core_chan *chan)
 {
 	struct core_io *io = &chan->rx;
@@ -173,8 +175,8 @@ tcpx_status core_rx_begin(struct core_link *link, uint32_t channel, const struct
 	}
 	if (frame->seq)
 		core_rxseq_begin(&chan->rxseq, frame->seq);
-	/* By reference `follows` means something else. A wrong value harms the sender's own request
-	 * only. */
+	/* By reference the frame's `follows` means something else. A wrong value harms only the
+	 * sender's own request. */
 	if (frame->type == FRAME_DATA && !frame->linear &&
 	    (!frame->follows || core_path_of(frame) == CORE_PATH_REFERENCE)) {
 		chan->piggyback.write_seq = frame->seq;
@@ -223,8 +225,8 @@ bool core_rx_notes(const struct core_link *link, uint32_t channel)
 	return chan->rx.busy && chan->rx_frame.type == FRAME_NOTIFY;
 }
 
-/* False: no memory for the refusal. The link ends, since the peer would believe the chunk
- * applied. */
+/* Remembers a refusal. False: no memory for it. The link then ends, since the peer would take the
+ * chunk for applied. */
 static bool rx_nack(struct core_link *link, struct core_chan *chan, uint64_t seq, uint64_t xfer,
 		    tcpx_status status)
 {
@@ -253,7 +255,7 @@ static bool rx_nack(struct core_link *link, struct core_chan *chan, uint64_t seq
 	return true;
 }
 
-/* A sequence is applied or refused, in whatever order. */
+/* The sequence is applied or, with a negative status, refused. In any order. */
 void core_rx_applied(struct core_link *link, struct core_chan *chan, uint64_t seq,
 		     tcpx_status status)
 {
@@ -267,7 +269,8 @@ static tcpx_status rx_ack(struct core_link *link, struct core_chan *chan, const 
 {
 	uint64_t last = chan->inflight.next_seq - 1;
 
-	/* The last frame may be acknowledged although its call is still under way. */
+	/* The frame that is being sent may be acknowledged before the call that sends it
+	 * returns. */
 	if (frame->linear < chan->inflight.acked_seq || frame->linear > last ||
 	    frame->key < frame->linear || frame->key > last)
 		return TCPX_ERR_PROTOCOL;
@@ -289,7 +292,7 @@ static void rx_stage_credit(struct core_link *link, const struct frame *frame)
 		core_kick_small(link);
 	core_fill_granted(link);
 	core_kick_small(link);
-	core_kick_bulk(link, more); /* more channels would find no grants left */
+	core_kick_bulk(link, more); /* a kick for each chunk that the new grants allow */
 }
 
 static void rx_credit(struct core_link *link, const struct frame *frame)
@@ -314,7 +317,8 @@ static void rx_credit(struct core_link *link, const struct frame *frame)
 		core_kick_all(link);
 }
 
-/* The peer requests staging, and gives back grants. */
+/* The peer requests staging memory for what it will send, and gives back grants that it will not
+ * use. */
 static void rx_stage_request(struct core_link *link, const struct frame *frame)
 {
 	uint64_t back;
@@ -361,7 +365,8 @@ static tcpx_status rx_act(struct core_link *link, struct core_chan *chan, const 
 	return TCPX_OK;
 }
 
-/* The payload is lost or invalid: its bytes may be sent again. */
+/* The payload was lost or is invalid: undoes what was counted for it, since its bytes may be sent
+ * again. */
 static void rx_undo(struct core_link *link, struct core_chan *chan)
 {
 	if (chan->rx.xfer)
@@ -372,7 +377,7 @@ static void rx_undo(struct core_link *link, struct core_chan *chan)
 		core_notify_in_undo(link, &chan->rx_frame);
 }
 
-/* The frame under way is lost with its channel. */
+/* The channel is lost while a frame arrives on it: undoes what was counted for that frame. */
 void core_rx_lost(struct core_link *link, struct core_chan *chan)
 {
 	if (!chan->rx.busy)
@@ -381,7 +386,7 @@ void core_rx_lost(struct core_link *link, struct core_chan *chan)
 	rx_staging_undo(link, chan);
 }
 
-/* Accounts for the payload, while the frame still has its references. */
+/* Counts the payload that arrived, while the frame still holds its references. */
 static tcpx_status rx_settle(struct core_link *link, struct core_chan *chan, bool valid,
 			     tcpx_status status, const void *data)
 {
@@ -390,13 +395,13 @@ static tcpx_status rx_settle(struct core_link *link, struct core_chan *chan, boo
 	uint32_t staged = chan->rx.staged;
 
 	if (chan->piggyback.arriving)
-		return TCPX_OK; /* core_piggyback_end decides */
+		return TCPX_OK; /* core_piggyback_end() decides */
 	chan->rx.staged = 0;
 	if (staged && (!valid || status != TCPX_IN_PROGRESS))
 		core_stage_free(link, staged);
 	if (valid && status == TCPX_IN_PROGRESS) {
 		if (xfer)
-			xfer->refs++; /* until committed */
+			xfer->refs++; /* until core_rx_committed() */
 		return TCPX_OK;
 	}
 	if (!valid)
@@ -427,13 +432,12 @@ tcpx_status core_rx_end(struct core_link *link, uint32_t channel, bool valid, tc
 		chan->rx.busy = false;
 		return link->dead_status;
 	}
-	/* An aborted frame is acknowledged like any other: its sender knows that it aborted it. */
+	/* An aborted frame is acknowledged like any other: its sender knows that it was aborted. */
 	if (frame.seq && (frame.flags & FRAME_F_ACK))
 		core_rxseq_asked(&chan->rxseq, frame.seq);
 	result = rx_settle(link, chan, valid, status, data);
 	chan->rx.busy = false;
-	/* After an error the sequence is not applied: the peer sends the frame on another
-	 * channel. */
+	/* After an error the frame is not applied: the peer sends it again on another channel. */
 	if (frame.seq && result == TCPX_OK) {
 		link->count.rx_chunks++;
 		if (frame.seq == chan->piggyback.write_seq)

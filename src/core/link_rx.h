@@ -17,9 +17,9 @@ enum core_rx_kind {
 	CORE_RX_NONE = 0, /* no payload: core_rx_end follows at once */
 	CORE_RX_SCRATCH,  /* read the payload and drop it */
 	CORE_RX_REGION,	  /* DATA: the engine resolves key, offset and table */
-	CORE_RX_PROG,	  /* to the local side of prog at linear */
+	CORE_RX_PROG,	  /* into the local side of prog, from `linear` on */
 	CORE_RX_MESSAGE,  /* an eager SEND: collect the payload for core_rx_end */
-	CORE_RX_NOTE,	  /* to note->data + frame->linear */
+	CORE_RX_NOTE,	  /* into note->data, from frame->linear on */
 	CORE_RX_LIST,	  /* READ_REQ: the table is the list to push */
 };
 struct core_rx {
@@ -42,19 +42,20 @@ int core_rx_resume(struct core_link *link, uint32_t channel);
  * above. */
 tcpx_status core_rx_end(struct core_link *link, uint32_t channel, bool valid, tcpx_status status,
 			const void *data);
-/* A commit ended. xfer_id: the request whose memory was written, which may be gone. bytes: of the
- * chunk; staged: those of them that were in staging, none of a chunk by reference. */
+/* A copy from staging to its destination ended. xfer_id: the request whose memory was written; it
+ * may have ended. bytes: of the chunk. staged: how many of them were in staging (none of a chunk
+ * by reference). */
 void core_rx_committed(struct core_link *link, uint32_t channel, uint32_t epoch, uint64_t seq,
 		       uint64_t xfer_id, uint64_t bytes, uint64_t staged, tcpx_status status);
 void core_recv_applied(struct core_link *link, struct core_xfer *xfer, tcpx_status status);
 
-/* Whether the receiver is inside a call with the frame under way, and not between two. */
+/* Whether the receiver is inside a call of the transport with its frame, not between two calls. */
 bool core_rx_in_call(const struct core_link *link, uint32_t channel);
-/* The rest of the frame under way goes to scratch memory. If a call is under way, the caller makes
- * sure that it writes to the old memory no more. */
+/* The rest of the arriving frame goes to scratch memory. If a receive call is under way, the
+ * caller makes sure that it no longer writes to the old memory. */
 void core_rx_redirect(struct core_link *link, uint32_t channel);
 bool core_rx_aborted(const struct core_link *link, uint32_t channel);
-/* Whether the frame under way is of a notification. */
+/* Whether the arriving frame belongs to a notification. */
 bool core_rx_notes(const struct core_link *link, uint32_t channel);
 
 #endif

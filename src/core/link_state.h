@@ -20,25 +20,26 @@
 #include "core/xfer.h"
 #include <tcpx/types.h>
 
-/* For the statistics of a peer. Chunks are sequenced frames. */
+/* Counted for the statistics of a peer. A chunk is a frame with a sequence. */
 struct core_counters {
 	uint64_t tx_bytes, rx_bytes, tx_chunks, rx_chunks;
-	uint64_t resent;  /* chunks queued again after a lost channel */
-	uint64_t aborted; /* chunks that were sent with wrong bytes */
+	uint64_t resent; /* chunks queued again after a lost channel */
+	/* chunks that were sent with wrong bytes because their request had ended */
+	uint64_t aborted;
 	uint64_t refused; /* chunks and READ requests of the peer */
 };
 
 struct core_link {
 	struct core_config cfg;
 	struct core_chan chan[CORE_CHANNELS_MAX];
-	uint32_t nchan; /* the priority channel and the bulk ones */
+	uint32_t nchan; /* channels: the priority channel and the bulk ones */
 	bool dead;
-	bool leased; /* the peer may still read sources after the link died */
+	bool leased; /* the peer may still read our sources after the link has failed */
 	tcpx_status dead_status;
 
 	struct core_sendq sendq;
 	struct core_fillq fillq;
-	struct list_node active; /* core_xfer */
+	struct list_node active; /* core_xfer: posted and not ended */
 	struct core_sendrecv sendrecv;
 	struct core_notify notify;
 	struct core_cover cover;
@@ -48,11 +49,12 @@ struct core_link {
 	struct core_stage_out stage_out;	       /* for staging at the peer */
 	struct core_stage_in stage_in;		       /* for the peer's staging here */
 	uint32_t npushes;
-	uint32_t ref_chunk; /* largest chunk by reference that the peer takes */
-	uint64_t ref_bytes; /* of chunks by reference in the rings */
+	uint32_t ref_chunk; /* largest chunk by reference that the peer accepts */
+	uint64_t ref_bytes; /* bytes of chunks by reference that are in flight */
 
 	struct core_xfer_table xfers;
-	struct core_retransmit *retransmit_pool; /* of entries that no job uses */
+	/* entries for chunks to send again that no job uses */
+	struct core_retransmit *retransmit_pool;
 	struct core_counters count;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The next frame of a channel. */
+/* Chooses the next frame of a channel. */
 #include <string.h>
 
 #include "core/link_priv.h"
@@ -54,7 +54,7 @@ static bool tx_next_credit(struct core_link *link, struct frame *frame)
 	return true;
 }
 
-/* Frames without a sequence: acknowledgement, credits, requests for cover and staging. */
+/* Frames without a sequence: acknowledgements, CREDIT, requests for cover and for staging. */
 static bool tx_next_unsequenced(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
 {
 	struct frame *frame = &tx->frame;
@@ -198,7 +198,7 @@ static bool chan_has_window(const struct core_link *link, const struct core_chan
 	return chan->inflight.filled_bytes < core_filled_window(&link->cfg);
 }
 
-/* Message channels carry messages of a plugin and nothing else. */
+/* Channels of plugin messages take jobs that go as messages, other channels take the rest. */
 static bool chan_takes_job(const struct core_link *link, const struct core_chan *chan,
 			   const struct core_job *job)
 {
@@ -236,7 +236,8 @@ static bool tx_cut(struct core_link *link, struct core_chan *chan, struct core_j
 		bytes = tx_allowance(link, job, bytes);
 	if (!bytes && job->kind != CORE_JOB_NOTE)
 		return false;
-	/* More would only wait in the transport, and its staging memory with it. */
+	/* Enough bytes are in flight here: more would wait in the transport and occupy staging
+	 * memory. */
 	if (job->fills && !job->small && !chan_has_window(link, chan))
 		return false;
 	if (job->path == CORE_PATH_REFERENCE && !job->small &&
@@ -258,7 +259,7 @@ static bool tx_cut(struct core_link *link, struct core_chan *chan, struct core_j
 	}
 	if (request)
 		(void)core_credit_acquire(&link->credit[FRAME_CREDIT_READ],
-					  1); /* tx_allowance found one */
+					  1); /* cannot fail: tx_allowance() has found credit */
 	if (job->staged)
 		core_stage_out_use(&link->stage_out, bytes);
 	tx_set_frame(job, tx, linear, (uint32_t)(request ? 0 : bytes));
@@ -282,7 +283,8 @@ static bool tx_cut(struct core_link *link, struct core_chan *chan, struct core_j
 	return true;
 }
 
-/* Cuts the first job of a queue that can be cut, which goes to the back when its turn is over. */
+/* Cuts a chunk of the first job in the queue that allows it. A job that has had its turn moves to
+ * the back. */
 static bool tx_next_job(struct core_link *link, struct core_chan *chan, struct list_node *queue,
 			struct core_tx *tx)
 {
@@ -293,7 +295,8 @@ static bool tx_next_job(struct core_link *link, struct core_chan *chan, struct l
 
 		if (!tx_cut(link, chan, job, tx)) {
 			if (queue == &link->sendq.sends)
-				return false; /* SENDs keep their order */
+				/* SENDs are announced in order, so none overtakes the first */
+				return false;
 			continue;
 		}
 		tx_begin(chan, &tx->frame);
@@ -317,7 +320,8 @@ static bool tx_next_job(struct core_link *link, struct core_chan *chan, struct l
 	return false;
 }
 
-/* SENDs that wait to be announced, and CANCELs of those that ended before, by number. */
+/* Sends announcements of SENDs, and CANCELs of SENDs that ended before they were announced, by
+ * number. */
 static bool tx_next_send(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
 {
 	struct core_chunk *chunk;
@@ -350,7 +354,7 @@ static bool tx_next_small(struct core_link *link, struct core_chan *chan, struct
 	return tx_next_job(link, chan, &link->sendq.small, tx) || tx_next_send(link, chan, tx);
 }
 
-/* The notification of the WRITE whose only frame was the channel's last one. */
+/* The notification of a WRITE of one chunk, right after the chunk. */
 static bool tx_next_piggyback(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
 {
 	struct core_note *note = core_piggyback_next(chan);
@@ -368,7 +372,7 @@ static bool tx_next_piggyback(struct core_link *link, struct core_chan *chan, st
 	return true;
 }
 
-/* A full channel passes its kick for a chunk on to another channel that has room. */
+/* The channel was kicked for a chunk and is full: kicks another one that has room. */
 static void tx_pass_kick_on(struct core_link *link, const struct core_chan *full)
 {
 	uint32_t i;
@@ -417,8 +421,8 @@ int core_tx_next(struct core_link *link, uint32_t channel, struct core_tx *tx)
 		    tx_next_job(link, chan, &link->sendq.bulk, tx))
 			return 1;
 		memset(tx, 0, sizeof(*tx));
-		/* Before the channel goes idle it asks for the acknowledgement that is waited
-		 * for. */
+		/* Before the channel goes idle, it asks for the acknowledgement that somebody
+		 * waits for. */
 		if (chan->inflight.ack_needed &&
 		    chan->inflight.asked_seq < chan->inflight.next_seq - 1) {
 			tx->channel = channel;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sending: the next frame of a channel, and how it ended. */
+/* Sending: which frame a channel sends next, and how sending it ended. */
 #ifndef CORE_LINK_TX_H
 #define CORE_LINK_TX_H
 
@@ -13,46 +13,47 @@
 
 struct core_link;
 
-/* One frame at a time per channel. */
+/* The frame that a channel sends. There is one at a time. */
 struct core_tx {
 	struct frame frame;
 	uint32_t channel;
-	const struct core_prog *prog; /* payload from its local side, at `at`; NULL: bytes */
+	/* the payload is its local side from `at` on; NULL: the payload is `bytes`, if any */
+	const struct core_prog *prog;
 	struct core_cursor at;
 	uint32_t pieces;
-	bool table;	      /* the frame's table is the remote side of the pieces */
-	const void *bytes;    /* payload of a note */
+	bool table;	      /* the frame has a table: the remote side of its pieces */
+	const void *bytes;    /* payload of a notification */
 	struct core_job *job; /* of a frame with prog; valid until the lock is released */
 };
 /* 1: *tx is the next frame and its call has begun; core_tx_pause or core_tx_sent follows. 0: there
  * is nothing to send, and a kick tells when there is. */
 int core_tx_next(struct core_link *link, uint32_t channel, struct core_tx *tx);
-/* The transport gave the buffers back before the whole frame was sent. 1: aborted, the rest comes
- * from scratch memory. While a transport keeps the buffers the call stays open; then a kick asks
- * for them back. */
+/* The transport gave the buffers back although the frame is not sent completely. 1: the frame is
+ * aborted, and its rest is sent from scratch memory. If a transport keeps the buffers, its call
+ * stays open, and a kick asks it to give them back. */
 int core_tx_pause(struct core_link *link, uint32_t channel);
-/* Before the sender goes on. 1: aborted, the rest comes from scratch and the trailer says
+/* Before the sender goes on with a paused frame. 1: as core_tx_pause(); the trailer says
  * ABORTED. */
 int core_tx_resume(struct core_link *link, uint32_t channel);
-/* The frame under way arrives with wrong bytes: it counts as aborted even if it is acknowledged
- * already. */
+/* The frame under way arrives with wrong bytes: it counts as aborted even if it was
+ * acknowledged. */
 void core_tx_torn(struct core_link *link, uint32_t channel);
-/* The source of the frame under way cannot be read. The frame ends aborted; its request ends with
- * status, the peer's READ with ERR_REMOTE or ERR_REMOTE_KEY. */
+/* The source of the frame under way cannot be read. The frame is aborted, and its request ends
+ * with status; a READ of the peer ends there with ERR_REMOTE or ERR_REMOTE_KEY. */
 void core_tx_spoiled(struct core_link *link, uint32_t channel, tcpx_status status);
-/* The channel ends, and buffers of the frame under way were taken back before the peer read them.
- * The frame is sent again even if the peer acknowledges it. */
+/* The channel ends, and buffers of the frame under way were taken back before the peer read them:
+ * the frame is sent again even if the peer acknowledged it. */
 void core_tx_unread(struct core_link *link, uint32_t channel);
-/* The whole frame is with the transport. valid: its trailer says so. A frame whose buffers the
- * transport kept may be acknowledged already. */
+/* The transport has the whole frame. valid: its trailer says that the bytes are right. If the
+ * transport kept the buffers for long, the peer may have acknowledged the frame already. */
 void core_tx_sent(struct core_link *link, uint32_t channel, bool valid);
 
-/* The source is still read while its channel ends: moves the reference to *out_io; core_io_drop
- * returns it when the read has ended. */
+/* The channel ends while the frame's source is still being read: moves the reference to *out_io.
+ * core_io_drop() returns it when nothing reads the source any more. */
 void core_tx_take(struct core_link *link, uint32_t channel, struct core_io *out_io);
 void core_io_drop(struct core_link *link, struct core_io *io);
 
-/* The request whose memory the frame under way is sent from, or NULL. */
+/* The request from whose memory the frame under way is sent; NULL: none. */
 struct core_xfer *core_tx_xfer(const struct core_link *link, uint32_t channel);
 /* The peer has taken frames up to this sequence out of the transport. */
 uint64_t core_tx_taken(const struct core_link *link, uint32_t channel);

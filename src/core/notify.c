@@ -5,7 +5,8 @@
 #include "base/siphash.h"
 #include "core/link_priv.h"
 
-/* The cost covers the memory of one: its record, the allocator's header, its place in the table. */
+/* The cost covers the memory of one arriving notification: its struct, the allocator's header and
+ * its entry in the table of numbers. */
 _Static_assert(sizeof(struct core_notify_in) + 3 * sizeof(void *) <= CORE_NOTE_COST,
 	       "a notification takes more memory than it costs");
 
@@ -65,8 +66,8 @@ static void note_destroy(struct core_link *link, struct core_note *note)
 
 void core_note_start(struct core_link *link, struct core_note *note)
 {
-	/* The number is the posting order. The queue keeps it among notes of one size class, small
-	 * or bulk, and the receiver restores it between the classes. */
+	/* Numbers are given in posted order. The send queues keep this order only within small
+	 * notifications and within large ones; the receiver restores it between the two. */
 	note->number = note->standalone ? ++link->notify.alone_last : ++link->notify.attached_last;
 	if (core_cover_acquire(link, note))
 		core_job_queue(link, &note->job);
@@ -74,8 +75,9 @@ void core_note_start(struct core_link *link, struct core_note *note)
 		core_cover_wait(link, note);
 }
 
-/* No request waits for the notification any more. One that was started must arrive whole, since the
- * peer may have a part of it, or waits for its number; another one is dropped. */
+/* No request waits for the notification any more. If it has a number or was started, it must
+ * still arrive: the peer may have a part of it, or waits for its number. Otherwise it is
+ * dropped. */
 void core_note_drop(struct core_link *link, struct core_note *note)
 {
 	if ((note->number || note->piggybacked) && !link->dead)
@@ -83,7 +85,8 @@ void core_note_drop(struct core_link *link, struct core_note *note)
 	core_credit_refund(&link->credit[FRAME_CREDIT_NOTIFY], note->bytes + CORE_NOTE_COST);
 	core_cover_refund(link, note);
 	if (note->refs)
-		list_remove(&note->node); /* the link is dead, and a call still reads it */
+		/* the link has failed, and a send call still reads the notification */
+		list_remove(&note->node);
 	else
 		note_destroy(link, note);
 }
@@ -96,14 +99,15 @@ void core_note_check(struct core_link *link, struct core_note *note)
 		return;
 	note_destroy(link, note);
 	if (link->dead)
-		return; /* its request has ended */
+		return; /* core_link_fail() has ended its request */
 	if (!xfer) {
 		link->cfg.ops->note_ended(link->cfg.arg);
 		return;
 	}
 	xfer->note = NULL;
 	if (xfer->state == CORE_NOTIFYING) {
-		xfer->state = CORE_ACTIVE; /* all bytes are in place: the check ends it */
+		/* all bytes are in place, so core_xfer_check() ends it */
+		xfer->state = CORE_ACTIVE;
 		core_xfer_check(link, xfer);
 	}
 }
@@ -179,9 +183,9 @@ void core_notify_in_publish(struct core_link *link, struct core_notify_in *msg)
 	link->cfg.ops->notify(link->cfg.arg, msg);
 }
 
-/* Charges the peer for a notification that arrives, and allocates it. The memory is allocated as a
- * whole, since parts go to their places in any order; pages that were never written to take none,
- * so only what arrived is charged to the account. */
+/* Charges the peer for an arriving notification and allocates it. The whole memory is allocated
+ * at once, since parts arrive in any order. Pages that were never written occupy no memory, so
+ * only the parts that arrived are charged to the account. */
 tcpx_status core_notify_in_new(struct core_link *link, const struct frame *frame,
 			       struct core_notify_in **out_msg)
 {
@@ -203,12 +207,12 @@ tcpx_status core_notify_in_new(struct core_link *link, const struct frame *frame
 	return TCPX_OK;
 }
 
-/* A part is in place: its memory is charged. */
+/* A part of the notification has arrived: charges its memory to the account. */
 static void notify_in_grew(struct core_link *link, struct core_notify_in *msg, uint32_t bytes)
 {
 	msg->got += bytes;
 	if (msg->got <= msg->there - sizeof(*msg))
-		return; /* charged as a whole when it began */
+		return; /* was charged as a whole when its first part arrived */
 	msg->there += bytes;
 	link->cfg.ops->note_grew(link->cfg.arg, bytes);
 }
@@ -246,7 +250,7 @@ tcpx_status core_notify_in_begin(struct core_link *link, const struct frame *fra
 	return TCPX_OK;
 }
 
-/* A part that began to arrive is lost or invalid. */
+/* A part that had begun to arrive was lost or is invalid. */
 void core_notify_in_undo(struct core_link *link, const struct frame *frame)
 {
 	struct core_notify_in *msg =
@@ -256,15 +260,15 @@ void core_notify_in_undo(struct core_link *link, const struct frame *frame)
 		msg->begun -= frame->payload_bytes;
 }
 
-/* A part is in place: publishes a notification that is whole, standalone ones in order of
- * number. */
+/* A part has arrived. Publishes the notification if it is complete; standalone ones are published
+ * in the order of their numbers. */
 tcpx_status core_notify_in_part(struct core_link *link, const struct frame *frame)
 {
 	struct core_notify_in *msg =
 		core_incoming_find(&link->notify.incoming, frame->xfer, frame->key == 1);
 
 	if (!msg)
-		return TCPX_ERR_PROTOCOL; /* an empty one that arrived twice */
+		return TCPX_ERR_PROTOCOL; /* an empty notification that arrived twice */
 	link->cover.moves++;
 	notify_in_grew(link, msg, frame->payload_bytes);
 	if (frame->payload_bytes < msg->bytes)

@@ -14,7 +14,7 @@
 #include "base/list.h"
 #include "core/job.h"
 
-#define CORE_INCOMING_BITS 4 /* log2 of the buckets that a link always has */
+#define CORE_INCOMING_BITS 4 /* log2 of the number of buckets in the smallest table */
 
 struct core_config;
 struct core_ops;
@@ -26,12 +26,12 @@ struct core_note {
 	struct core_xfer *xfer; /* the request that waits for it, or NULL */
 	uint64_t number;
 	uint64_t bytes;
-	uint32_t refs; /* frames of it under way */
+	uint32_t refs; /* send calls and frames that use it */
 	bool standalone;
-	bool piggybacked;	 /* its frame left right after its WRITE's only one */
-	bool paid;		 /* counts in cover.sent */
+	bool piggybacked;	 /* its frame left right after the only frame of its WRITE */
+	bool paid;		 /* it has cover: its cost is counted in cover.sent */
 	struct list_node node;	 /* link->notify.notes */
-	struct list_node unpaid; /* cover.unpaid */
+	struct list_node unpaid; /* in cover.unpaid while it waits for cover */
 	const void *data;
 };
 
@@ -39,26 +39,26 @@ struct core_note {
  * then to the engine. */
 struct core_notify_in {
 	struct list_node node;
-	struct core_notify_in *chain; /* incoming.c */
+	struct core_notify_in *chain; /* next one in the same bucket (incoming.c) */
 	uint64_t number;	      /* piggybacked: the sequence of its WRITE */
 	uint64_t bytes;		      /* whole length */
 	uint64_t got;		      /* bytes of parts that are in place */
-	uint64_t begun;		      /* the same with parts that are arriving, <= bytes */
+	uint64_t begun;		      /* bytes of parts that are in place or arriving */
 	uint64_t seams;		      /* keyed sum over the ends of its parts */
 	uint64_t there;		      /* bytes of memory that are charged to the account */
-	void *from;		      /* the engine's, after ops->notify */
+	void *from;		      /* for the engine, once ops->notify() has it */
 	bool standalone;
-	bool whole; /* standalone: waits for those before it */
+	bool whole; /* standalone and complete: waits for those with lower numbers */
 	unsigned char data[];
 };
 
-/* Notifications that arrive, or that are whole and wait for the ones before them. */
+/* Notifications of the peer that are arriving, or complete and waiting for lower numbers. */
 struct core_incoming {
 	struct list_node list; /* core_notify_in */
 	struct core_notify_in **heads, *few[1u << CORE_INCOMING_BITS];
 	uint32_t bits, count;
 	uint64_t multiplier;
-	const struct core_ops *ops; /* note_alloc and note_free */
+	const struct core_ops *ops; /* for note_alloc() and note_free() */
 	void *arg;
 };
 
@@ -73,10 +73,13 @@ void core_incoming_remove(struct core_incoming *in, struct core_notify_in *msg);
 /* The notifications of a link. */
 struct core_notify {
 	struct core_incoming incoming;
-	struct list_node notes;		    /* core_note: not taken by the peer yet */
-	uint64_t alone_last, attached_last; /* the last numbers given */
-	uint64_t alone_due;		    /* the next one of the peer's to publish */
-	bool flush; /* every note asks for an acknowledgement until all are taken */
+	struct list_node notes; /* core_note: those that the peer has not taken */
+	/* the last numbers that were given to standalone and to attached ones */
+	uint64_t alone_last, attached_last;
+	/* number of the peer's standalone one that is published next */
+	uint64_t alone_due;
+	/* every notification asks for an acknowledgement until the peer has taken all */
+	bool flush;
 };
 
 void core_notify_init(struct core_notify *notify, const struct core_config *cfg);

@@ -26,8 +26,8 @@ bool core_piggyback_fits(struct core_link *link, const struct core_chan *chan,
 	       core_cover_acquire(link, note);
 }
 
-/* The notification whose frame must be the channel's next one, or NULL. There is none if the
- * transfer was cancelled, refused or acknowledged since its frame was cut. */
+/* The notification whose frame must be the next one of the channel; NULL: none. There is none if
+ * its transfer was cancelled, refused or acknowledged after the transfer's frame was cut. */
 struct core_note *core_piggyback_next(struct core_chan *chan)
 {
 	struct core_chunk *chunk = core_inflight_at(&chan->inflight, chan->inflight.next_seq - 1);
@@ -39,8 +39,9 @@ struct core_note *core_piggyback_next(struct core_chan *chan)
 	return xfer->state == CORE_ACTIVE ? xfer->note : NULL;
 }
 
-/* The peer's fence says that the notification was not published. It starts anew, at once if the
- * bytes are applied, else when they are; it is dropped if its transfer has ended. */
+/* The peer's fence says that this notification was not published. It is sent again: at once if
+ * the bytes of its WRITE are applied, else when they are. It is dropped if the WRITE has ended
+ * otherwise. */
 void core_piggyback_lost(struct core_link *link, struct core_note *note)
 {
 	note->piggybacked = false;
@@ -72,7 +73,7 @@ tcpx_status core_piggyback_begin(struct core_link *link, struct core_chan *chan,
 	return TCPX_OK;
 }
 
-/* The frame is lost half-way: it is charged again if it is sent again. */
+/* The frame was lost half-way: its charge is undone, and made again when it is sent again. */
 void core_piggyback_undo(struct core_link *link, struct core_chan *chan)
 {
 	struct core_notify_in *msg = chan->piggyback.arriving;
@@ -91,12 +92,13 @@ static void piggyback_decide(struct core_link *link, struct core_notify_in *msg,
 		return;
 	}
 	core_notify_in_free(link, msg);
-	/* No application will release it: return the credit as if one had read everything. */
+	/* The application will never see it: returns the credit as if it had been read. */
 	core_link_return(link, FRAME_CREDIT_NOTIFY, bytes + CORE_NOTE_COST, true);
 	core_cover_released(link, bytes + CORE_NOTE_COST);
 }
 
-/* The frame is whole. False: it is not applied before its chunk is committed. */
+/* The frame has arrived completely. False: its WRITE's bytes are still being copied, so it is not
+ * applied yet. */
 bool core_piggyback_end(struct core_link *link, struct core_chan *chan, bool valid)
 {
 	struct core_notify_in *msg = chan->piggyback.arriving;
@@ -110,15 +112,16 @@ bool core_piggyback_end(struct core_link *link, struct core_chan *chan, bool val
 	return true;
 }
 
-/* The commit of a chunk ended, and the notification that waited for it is decided. Returns the
- * sequence of that notification, which is now applied, or 0. */
+/* The copy of a WRITE's bytes ended: publishes or drops the notification that waited for it.
+ * Returns the sequence of that notification, which is now applied; 0: none waited. */
 uint64_t core_piggyback_committed(struct core_link *link, struct core_chan *chan, uint64_t seq,
 				  tcpx_status status)
 {
 	struct list_node *pos;
 
 	if (seq == chan->piggyback.write_seq)
-		chan->piggyback.write_ok = status == TCPX_OK; /* for one that arrives later */
+		/* for a notification that arrives later */
+		chan->piggyback.write_ok = status == TCPX_OK;
 	LIST_FOREACH(pos, &chan->piggyback.waiting) {
 		struct core_notify_in *msg = LIST_ENTRY(pos, struct core_notify_in, node);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A validated segment list and cursors into it. */
+/* A validated segment list ("program"), and cursors that walk it. */
 #ifndef CORE_PROG_H
 #define CORE_PROG_H
 
@@ -18,11 +18,11 @@ struct core_seg {
 struct core_prog {
 	uint64_t total;
 	uint32_t nseg;		/* without the sentinel */
-	struct core_seg *seg;	/* nseg + 1 */
-	void *const *local;	/* the engine's regions, opaque here */
+	struct core_seg *seg;	/* nseg + 1 entries */
+	void *const *local;	/* regions of the engine, opaque to the core */
 	const uint64_t *remote; /* region keys */
 	uint32_t nlocal, nremote;
-	int vanishing; /* the engine's: a local region may lose its pages at any time */
+	int vanishing; /* for the engine: pages of a local region may vanish at any time */
 };
 
 struct core_cursor {
@@ -40,7 +40,7 @@ static inline uint64_t core_cursor_linear(const struct core_prog *prog, struct c
 	return prog->seg[at.seg].linear + at.off;
 }
 
-/* Consecutive bytes: length of them in segment seg, from off on. */
+/* Consecutive bytes of one segment: `length` of them from offset `off` on. */
 struct core_piece {
 	const struct core_seg *seg;
 	uint64_t off, length;

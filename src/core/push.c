@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The responder's side of READ: pieces of the peer's list, pushed until they are acknowledged. */
+/* Serves READs of the peer: sends the requested pieces until the peer has acknowledged them. */
 #include "core/link_priv.h"
 
 static void push_finish(struct core_link *link, struct core_push *push)
@@ -72,7 +72,8 @@ static void push_abort(struct core_link *link, struct core_push *push)
 			core_tx_abort(link, &link->chan[i]);
 	push->refs--;
 	if (push->job.reading && !link->dead)
-		core_kick_all(link); /* idle channels ask for the acknowledgements */
+		/* idle channels then ask for the acknowledgements that end the reading */
+		core_kick_all(link);
 	core_push_check(link, push);
 }
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the lower files of the core share: frames in flight, queues, kicks. None of them ends a
- * request. */
+/* What those files of the core share that end no request: frames in flight, queues, kicks. */
 #ifndef CORE_QUEUE_PRIV_H
 #define CORE_QUEUE_PRIV_H
 
 #include "core/job_cut.h"
 #include "core/link.h"
 
-#define CORE_RING_SPARE 16 /* ring places kept for NACKs, so that acknowledgements never wait */
+/* places of a ring kept for NACKs, so that acknowledgements always get through */
+#define CORE_RING_SPARE 16
 
-/* inflight.c: chunks to be cut again, and a job that leaves the rings */
+/* inflight.c: chunks to send again, and how a job's chunks leave the rings */
 int core_retransmit_add(struct core_link *link, const struct core_chunk *chunk);
 void core_retransmit_pop(struct core_link *link, struct core_job *job);
 void core_retransmit_free(struct core_link *link, struct core_job *job);
@@ -47,7 +47,8 @@ void core_stage_withdraw(struct core_link *link, uint64_t bytes);
 uint64_t core_stage_take(struct core_link *link, uint64_t want, uint64_t left);
 void core_stage_free(struct core_link *link, uint64_t bytes);
 
-/* Chunks of the job are in flight on another path than the stream: its source may be read. */
+/* Whether chunks of the job are in flight by another path than the stream: the peer or a plugin
+ * may still read its source. */
 static inline bool core_job_source_read(const struct core_link *link, const struct core_job *job)
 {
 	return job->reading && (!link->dead || link->leased);

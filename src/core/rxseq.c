@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sequences that arrive on a channel: begun, applied, acknowledged, refused. */
+/* The sequences that arrive on a channel: which are begun, applied, acknowledged, refused. */
 #include "core/rxseq.h"
 
 #include <string.h>
@@ -28,13 +28,15 @@ bool core_rxseq_apply(struct core_rxseq *rx, uint64_t seq)
 		rx->done[next % CORE_RING / 64] &= ~bit;
 		rx->applied = next;
 	}
-	/* Due at the oldest frame that asked for an acknowledgement: while frames arrive faster
-	 * than they are applied, `applied` may never reach the latest. */
+	/* An acknowledgement is due at the oldest frame that asked for one. It cannot wait for
+	 * the latest: while frames arrive faster than they are applied, `applied` may never reach
+	 * it. */
 	if (rx->ask_first > rx->acked && rx->applied >= rx->ask_first) {
 		rx->ack_due = true;
 		return true;
 	}
-	return rx->unsent > 0; /* refusals may have waited for this sequence */
+	/* refusals that waited until all sequences before them were applied */
+	return rx->unsent > 0;
 }
 
 uint32_t core_rxseq_nacks_wanted(const struct core_rxseq *rx)
@@ -62,8 +64,9 @@ void core_rxseq_refuse(struct core_rxseq *rx, uint64_t seq, uint64_t xfer, int32
 	rx->ack_due = true;
 }
 
-/* The oldest refusal that was not sent, if all sequences before it are applied. A later one would
- * take a ring place that this one may need, and allow no acknowledgement. */
+/* The oldest refusal that was not sent, if all sequences before it are applied; NULL: none. A
+ * later refusal must wait: it would take a place of the ring that the oldest one may need, and no
+ * acknowledgement may pass the oldest one anyway. */
 static struct core_nack *rxseq_oldest_nack(struct core_rxseq *rx)
 {
 	struct core_nack *oldest = NULL;
@@ -98,8 +101,8 @@ void core_rxseq_nack_forget(struct core_rxseq *rx, uint64_t seq)
 	}
 }
 
-/* How far may be acknowledged: not past a refusal that was not sent. The acknowledgement may not
- * wait for all refusals to be sent, or two full rings would wait for each other. */
+/* How far an acknowledgement may go: up to the first refusal that was not sent. It does not wait
+ * until all refusals are sent, or two full rings would wait for each other. */
 static uint64_t rxseq_ack_upto(const struct core_rxseq *rx)
 {
 	uint64_t upto = rx->applied;
@@ -113,7 +116,8 @@ static uint64_t rxseq_ack_upto(const struct core_rxseq *rx)
 bool core_rxseq_ack_next(struct core_rxseq *rx, bool busy, uint64_t *out_applied,
 			 uint64_t *out_taken)
 {
-	uint64_t upto, taken = rx->begun - busy; /* one too few for a frame without sequence */
+	/* for a frame without sequence one too few, which is harmless */
+	uint64_t upto, taken = rx->begun - busy;
 
 	if (!rx->ack_due)
 		return false;
@@ -122,7 +126,7 @@ bool core_rxseq_ack_next(struct core_rxseq *rx, bool busy, uint64_t *out_applied
 		return false;
 	rx->acked = upto;
 	if (rx->ask_first <= upto && rx->ask_last > upto)
-		rx->ask_first = upto + 1; /* which ones in between asked is not kept */
+		rx->ask_first = upto + 1; /* one of these may have asked; which one is not stored */
 	rx->ack_due = rx->unsent > 0;
 	*out_applied = upto;
 	*out_taken = taken > upto ? taken : upto;

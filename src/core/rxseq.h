@@ -28,20 +28,22 @@ struct core_nack {
 };
 
 struct core_rxseq {
-	uint64_t begun;		       /* the last sequence that began to arrive */
-	uint64_t applied;	       /* cumulative; applied, refused or aborted */
-	uint64_t done[CORE_RING / 64]; /* those after a gap, by sequence % CORE_RING */
-	uint64_t ask_first, ask_last;  /* asked for an ACK: the oldest unanswered one, the latest */
-	uint64_t acked;		       /* the last ACK went up to it */
+	uint64_t begun;	  /* the last sequence that began to arrive */
+	uint64_t applied; /* cumulative; applied, refused or aborted */
+	/* bits of the applied ones after a gap, by sequence % CORE_RING */
+	uint64_t done[CORE_RING / 64];
+	/* of those that asked for an ACK: the oldest unanswered one, the latest one */
+	uint64_t ask_first, ask_last;
+	uint64_t acked; /* the last ACK acknowledged the sequences up to this one */
 	bool ack_due;
-	struct core_nack *nacks; /* in no order; the caller's memory */
+	struct core_nack *nacks; /* unordered; the memory is the caller's */
 	uint32_t nnacks, cap_nacks, unsent;
 };
 
 /* A new epoch. The memory of the refusals stays. */
 void core_rxseq_open(struct core_rxseq *rx);
 
-/* Whether this sequence may come next: the peer's ring has a place for it. */
+/* Whether this sequence may come next, that is, the peer's ring has a place for it. */
 static inline bool core_rxseq_fits(const struct core_rxseq *rx, uint64_t seq)
 {
 	return seq == rx->begun + 1 && seq <= rx->applied + CORE_RING;
@@ -52,36 +54,39 @@ static inline void core_rxseq_begin(struct core_rxseq *rx, uint64_t seq)
 	rx->begun = seq;
 }
 
-/* The frame asks for an acknowledgement as soon as it is applied. */
+/* The frame asks to be acknowledged as soon as it is applied. */
 void core_rxseq_asked(struct core_rxseq *rx, uint64_t seq);
 
-/* Whether the sequence is applied, refused or aborted, and not being committed. */
+/* Whether the sequence is finished: applied, refused or aborted, and not being committed. */
 static inline bool core_rxseq_through(const struct core_rxseq *rx, uint64_t seq)
 {
 	return seq <= rx->applied || rx->done[seq % CORE_RING / 64] & 1ull << (seq % 64);
 }
 
-/* The sequence is through, in whatever order. True if the channel has something to send. */
+/* The sequence is finished, in any order. True if the channel has an acknowledgement or refusal
+ * to send. */
 bool core_rxseq_apply(struct core_rxseq *rx, uint64_t seq);
 
-/* The number of entries that core_rxseq_refuse needs memory for; 0 if there is room. */
+/* How many entries core_rxseq_refuse() needs memory for; 0 if it has enough. */
 uint32_t core_rxseq_nacks_wanted(const struct core_rxseq *rx);
 
-/* Moves to memory of `cap` entries; returns the old memory for the caller to free, or NULL. */
+/* Moves the refusals to memory of `cap` entries. Returns the old memory, which the caller frees,
+ * or NULL. */
 struct core_nack *core_rxseq_nacks_move(struct core_rxseq *rx, struct core_nack *more,
 					uint32_t cap);
 
-/* The chunk is refused; core_rxseq_apply follows. There must be room. */
+/* The chunk is refused; core_rxseq_apply() follows. core_rxseq_nacks_wanted() must be 0. */
 void core_rxseq_refuse(struct core_rxseq *rx, uint64_t seq, uint64_t xfer, int32_t status);
 
-/* The refusal to be sent now, or NULL. It counts as sent. */
+/* The refusal to send now; NULL: none. It then counts as sent. */
 const struct core_nack *core_rxseq_nack_next(struct core_rxseq *rx);
 
-/* The peer has acknowledged the NACK: a fence need not repeat it. */
+/* The peer has acknowledged the NACK, so a fence need not repeat the refusal. */
 void core_rxseq_nack_forget(struct core_rxseq *rx, uint64_t seq);
 
-/* The acknowledgement, if one is due. busy: the last frame begun is still in the transport.
- * *out_applied: cumulative; *out_taken: frames up to it were taken out of the transport. */
+/* The acknowledgement to send, if one is due. busy: the transport still receives the last frame.
+ * *out_applied: sequences up to it are applied. *out_taken: frames up to it were taken out of the
+ * transport. */
 bool core_rxseq_ack_next(struct core_rxseq *rx, bool busy, uint64_t *out_applied,
 			 uint64_t *out_taken);
 

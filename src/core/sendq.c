@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The link's send queue: which jobs wait, and which channels are kicked for them. */
+/* The send queues of a link: which jobs wait, and which channels are kicked for them. */
 #include "core/queue_priv.h"
 
 void core_sendq_init(struct core_sendq *sendq)
@@ -24,7 +24,7 @@ bool core_job_has_more(const struct core_job *job)
 	return job->linear < job->end;
 }
 
-/* Whether a frame of the job may be cut now, as far as its source is concerned. */
+/* Whether the job's source allows a frame to be cut now. */
 bool core_job_cuttable(const struct core_job *job)
 {
 	if (!core_job_has_more(job) || job->retransmit || !job->fills)
@@ -32,7 +32,7 @@ bool core_job_cuttable(const struct core_job *job)
 	return (job->kind == CORE_JOB_SEND && !job->announced) || job->linear < job->fill.ready;
 }
 
-/* Before jobs of a lower priority, after those of the same. */
+/* Inserts the job before jobs of a lower priority and after those of the same one. */
 static void job_insert_by_priority(struct list_node *head, struct core_job *job)
 {
 	struct list_node *pos = head->prev;
@@ -42,7 +42,8 @@ static void job_insert_by_priority(struct list_node *head, struct core_job *job)
 	list_insert_before(pos->next, &job->node);
 }
 
-/* Kicks as many message channels as the job has messages. A full one is kicked when it has room. */
+/* Kicks as many message channels as the job has messages. A full one is kicked later, when it has
+ * room. */
 static void kick_message_channels(struct core_link *link, const struct core_job *job)
 {
 	uint64_t bytes = job->retransmit ? UINT64_MAX : job->end - job->linear, sent = 0;
@@ -96,7 +97,7 @@ bool core_carries_small(const struct core_link *link, uint32_t channel)
 					!core_carries_messages(link, channel));
 }
 
-/* The priority channel carries bulk jobs while no other stream is up. */
+/* The priority channel carries bulk jobs as well while no bulk channel for streams is up. */
 bool core_carries_bulk(const struct core_link *link, uint32_t channel)
 {
 	uint32_t i;
@@ -129,7 +130,7 @@ void core_kick_small(struct core_link *link)
 		core_kick(link, &link->chan[i]);
 }
 
-/* Kicks as many channels as there are chunks in so many bytes. */
+/* Kicks as many idle bulk channels as so many bytes have chunks. */
 void core_kick_bulk(struct core_link *link, uint64_t bytes)
 {
 	uint32_t i, bulk = core_stream_channels(link);
@@ -146,7 +147,8 @@ void core_kick_bulk(struct core_link *link, uint64_t bytes)
 		core_kick(link, &link->chan[CORE_LANE]);
 		return;
 	}
-	/* A different first channel each time spreads transfers of one chunk. */
+	/* Begins with another channel each time, so that transfers of one chunk use all
+	 * channels. */
 	link->sendq.rotor++;
 	for (i = 0; i < bulk && chunks > 0; i++) {
 		struct core_chan *chan = &link->chan[1 + (link->sendq.rotor + i) % bulk];
@@ -185,7 +187,7 @@ void core_ctl_queue(struct core_link *link, const struct frame *frame)
 	if (link->dead)
 		return;
 	if (link->sendq.nctl >= CORE_CTL_MAX) {
-		/* A peer that obeys the protocol runs out of credit long before. */
+		/* The credits of a correct peer end long before this limit. */
 		link->cfg.ops->fail(link->cfg.arg, TCPX_ERR_PROTOCOL);
 		return;
 	}
@@ -197,9 +199,9 @@ void core_ctl_queue(struct core_link *link, const struct frame *frame)
 	core_kick_small(link);
 }
 
-/* A SEND that ended before it was announced has a number, which the peer must hear of. Its CANCEL
- * takes its place in the order of numbers: the peer returns eager credit in that order, so it must
- * be acquired in it. */
+/* A SEND was cancelled before it was announced. Its number is given, so the peer must hear of it:
+ * a CANCEL is queued in the place of the SEND, by number, because eager credit is acquired in the
+ * order of numbers, the order in which the peer returns it. */
 void core_cancelled_queue(struct core_link *link, const struct frame *frame)
 {
 	struct list_node *pos = link->sendq.cancelled.prev;
@@ -217,7 +219,8 @@ void core_cancelled_queue(struct core_link *link, const struct frame *frame)
 
 /* --- credits and staging, and the channels that they kick --- */
 
-/* A frame arrives that is to be kept. False if the peer has no credit for it. */
+/* A frame begins to arrive that occupies memory here until it is consumed. False if the peer has
+ * no credit for it. */
 bool core_link_charge(struct core_link *link, enum frame_credit kind, uint64_t amount)
 {
 	bool due;
@@ -229,7 +232,7 @@ bool core_link_charge(struct core_link *link, enum frame_credit kind, uint64_t a
 	return true;
 }
 
-/* empty: nothing is unread. */
+/* Returns credit to the peer. empty: the application has read everything. */
 void core_link_return(struct core_link *link, enum frame_credit kind, uint64_t amount, bool empty)
 {
 	if (core_credit_return(&link->credit[kind], amount, empty))
@@ -250,8 +253,8 @@ void core_stage_withdraw(struct core_link *link, uint64_t bytes)
 	core_kick_small(link);
 }
 
-/* Takes from the pool. left: what the user of the staging still has; while it can go on with that,
- * a small grant is not worth a frame. */
+/* Takes staging memory from the pool. left: how much the peer or the READ that wants it can still
+ * use; while that is a chunk or more, a small amount is not worth a frame. */
 uint64_t core_stage_take(struct core_link *link, uint64_t want, uint64_t left)
 {
 	uint64_t least = left >= link->cfg.chunk_bytes ? CORE_GRANT_BYTES : 1, got;
@@ -263,7 +266,7 @@ uint64_t core_stage_take(struct core_link *link, uint64_t want, uint64_t left)
 	return got;
 }
 
-/* Staging is free again. This link may use it first; the pool tells the others. */
+/* Staging memory is free again. This link may take it first; the pool tells the other links. */
 void core_stage_free(struct core_link *link, uint64_t bytes)
 {
 	link->cfg.ops->stage_give(link->cfg.arg, bytes);
@@ -271,14 +274,15 @@ void core_stage_free(struct core_link *link, uint64_t bytes)
 		core_stage_more(link);
 }
 
-/* Grants what the pool has, and a chunk ahead of all requests if it has room for that. */
+/* Grants the peer what it requested, as far as the pool has it, and one chunk ahead of its
+ * requests if the pool allows it. */
 void core_stage_more(struct core_link *link)
 {
 	struct core_stage_in *in = &link->stage_in;
 	uint64_t missing, got;
 
 	if (in->waiting)
-		core_kick_small(link); /* READs into staged memory try again */
+		core_kick_small(link); /* requests for READs into staged memory may now be sent */
 	in->waiting = false;
 	if (in->requested && !in->asked) {
 		in->asked = true;

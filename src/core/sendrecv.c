@@ -33,7 +33,7 @@ static void send_in_consumed(struct core_link *link, const struct core_send_in *
 	core_link_return(link, FRAME_CREDIT_EAGER, msg->cost, list_empty(&link->sendrecv.sends));
 }
 
-/* Pairs a RECV with its message; data: the eager payload. */
+/* Matches a RECV with the message that came for it. data: the payload of an eager SEND. */
 static void recv_pair(struct core_link *link, struct core_xfer *xfer,
 		      const struct core_send_in *msg, const void *data)
 {
@@ -50,7 +50,7 @@ static void recv_pair(struct core_link *link, struct core_xfer *xfer,
 	xfer->recv.limit = bytes;
 	send_in_consumed(link, msg);
 	if (msg->dead) {
-		xfer->matched = false; /* so the peer gets no FINAL: it knows */
+		xfer->matched = false; /* no FINAL is sent: the peer has ended the SEND itself */
 		core_xfer_end(link, xfer, msg->status);
 		return;
 	}
@@ -69,7 +69,7 @@ static void recv_pair(struct core_link *link, struct core_xfer *xfer,
 	}
 	status = bytes ? link->cfg.ops->deliver(link->cfg.arg, xfer, data, bytes) : TCPX_OK;
 	if (status == TCPX_IN_PROGRESS) {
-		xfer->refs++; /* until core_recv_applied */
+		xfer->refs++; /* until core_recv_applied() */
 		return;
 	}
 	if (status != TCPX_OK) {
@@ -124,7 +124,8 @@ static struct core_send_in *send_in_find(struct core_link *link, uint64_t number
 	return NULL;
 }
 
-/* Keeps a SEND that was charged until its RECV is posted, in the order of the numbers. */
+/* Keeps a SEND until its RECV is posted, in the order of the numbers. Its credit is charged
+ * already. */
 static tcpx_status send_in_keep(struct core_link *link, const struct core_send_in *head,
 				const void *data)
 {
@@ -162,7 +163,7 @@ tcpx_status core_send_arrived(struct core_link *link, const struct frame *frame,
 	if (bytes > TCPX_TOTAL_MAX)
 		return TCPX_ERR_PROTOCOL;
 	if (frame->linear < link->sendrecv.recv_next || send_in_find(link, frame->linear))
-		return TCPX_OK; /* its CANCEL came first */
+		return TCPX_OK; /* its CANCEL overtook it */
 	if (!core_link_charge(link, FRAME_CREDIT_EAGER, head.cost))
 		return TCPX_ERR_PROTOCOL;
 	if (!list_empty(&link->sendrecv.receives) && frame->linear == link->sendrecv.recv_next) {
@@ -188,7 +189,7 @@ void core_send_cleared(struct core_link *link, const struct frame *frame)
 	if (!job->announced || xfer->send.eager || job->cleared ||
 	    frame->offset > xfer->prog->total)
 		return;
-	core_retransmit_free(link, job); /* an announcement that was to go again */
+	core_retransmit_free(link, job); /* drops an announcement that was to be sent again */
 	job->cleared = true;
 	job->peer_xfer = frame->key;
 	job->linear = 0;
@@ -204,8 +205,8 @@ void core_send_cleared(struct core_link *link, const struct frame *frame)
 	core_job_queue(link, job);
 }
 
-/* A SEND ended at the sender. Its number must be filled, since the SEND may have been aborted, or
- * may never arrive. */
+/* The peer ended one of its SENDs. Its number must be taken here even so: the SEND may have been
+ * aborted while it arrived, or may never arrive. */
 tcpx_status core_send_cancelled(struct core_link *link, const struct frame *frame)
 {
 	struct core_send_in *msg = send_in_find(link, frame->linear);
@@ -232,7 +233,7 @@ tcpx_status core_send_cancelled(struct core_link *link, const struct frame *fram
 
 		if (xfer->op != TCPX_OP_RECV || !xfer->matched || xfer->recv.sender != frame->xfer)
 			continue;
-		xfer->matched = false; /* so the peer gets no FINAL: it cancelled */
+		xfer->matched = false; /* no FINAL is sent: the peer has ended the SEND itself */
 		core_xfer_end(link, xfer, TCPX_ERR_REMOTE);
 		break;
 	}
@@ -247,10 +248,11 @@ void core_final_arrived(struct core_link *link, const struct frame *frame)
 	if (!xfer || xfer->state == CORE_ENDING)
 		return;
 	if (xfer->state == CORE_NOTIFYING)
-		return; /* a READ that has all its bytes: the source no longer matters */
+		/* a READ that has all its bytes; an error of the source no longer matters */
+		return;
 	if (xfer->op == TCPX_OP_SEND) {
 		if (!xfer->job.announced)
-			return; /* the peer cannot know it: a stale or forged id */
+			return; /* the peer cannot know this SEND: the id is stale or forged */
 		xfer->matched = true;
 		xfer->applied = frame->offset <= xfer->prog->total ? frame->offset : 0;
 		if (status == TCPX_OK)
@@ -266,8 +268,8 @@ void core_final_arrived(struct core_link *link, const struct frame *frame)
 	core_xfer_end(link, xfer, status);
 }
 
-/* A SEND goes eagerly if the budget allows, else by an RTS. False: no credit for either, so all
- * SENDs wait. */
+/* Acquires credit for a SEND: for all of it, so that it goes eagerly, or for an RTS only. False:
+ * no credit for either; then all SENDs wait. */
 bool core_send_acquire(struct core_link *link, struct core_xfer *xfer)
 {
 	uint64_t total = xfer->prog->total;
@@ -285,8 +287,8 @@ bool core_send_acquire(struct core_link *link, struct core_xfer *xfer)
 	return xfer->send.has_credit;
 }
 
-/* Acquires credit for the SENDs after the first one, too, in the order in which the peer returns
- * it. */
+/* Acquires credit for the SENDs behind the first one as well, in the order in which the peer
+ * returns it. */
 void core_sendrecv_acquire(struct core_link *link)
 {
 	struct list_node *pos;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * SEND and RECV of a link. The k-th SEND that was posted, however it ends, is the peer's k-th
- * message; it pairs with the peer's k-th RECV that was not cancelled.
- */
+/* SEND and RECV of a link. The k-th SEND that is posted is the peer's k-th message, even if it is
+ * cancelled; it goes to the peer's k-th RECV that is not cancelled. */
 #ifndef CORE_SENDRECV_H
 #define CORE_SENDRECV_H
 
@@ -12,39 +10,41 @@
 #include "base/list.h"
 #include <tcpx/types.h>
 
-/* Of a request that is a SEND. */
+/* The part of a core_xfer for a SEND. */
 struct core_send {
 	uint64_t number; /* of the message, given at post */
-	bool has_credit; /* of the eager budget, which SENDs acquire in order */
-	bool eager;	 /* its bytes leave with the announcement */
+	/* it has acquired its part of the eager budget, which SENDs acquire in order */
+	bool has_credit;
+	bool eager; /* its bytes leave with the announcement */
 };
 
-/* Of a request that is a RECV. */
+/* The part of a core_xfer for a RECV. */
 struct core_recv {
-	struct list_node node;	/* sendrecv.receives until it is matched */
-	uint64_t limit;		/* bytes that both ends agree on */
+	struct list_node node;	/* in sendrecv.receives until its SEND is known */
+	uint64_t limit;		/* the smaller of the SEND's length and the RECV's */
 	uint64_t message_bytes; /* the SEND's length */
-	uint64_t sender;	/* the SEND's id */
+	uint64_t sender;	/* the SEND's id at the peer */
 	bool truncated;
 };
 
-/* A SEND of the peer that waits for its RECV, by ops->alloc. */
+/* A SEND of the peer that waits for a RECV. Allocated by ops->alloc(). */
 struct core_send_in {
 	struct list_node node; /* sendrecv.sends */
 	uint64_t number;
-	uint64_t bytes;	 /* whole length */
-	uint64_t sender; /* its transfer id */
-	uint64_t cost;	 /* of the eager budget */
-	bool eager;	 /* its bytes are in data */
+	uint64_t bytes;	 /* length of the whole SEND */
+	uint64_t sender; /* its id at the peer */
+	uint64_t cost;	 /* its part of the eager budget */
+	bool eager;	 /* its bytes came with it and are in `data` */
 	bool dead;
-	tcpx_status status;   /* dead: why */
-	unsigned char data[]; /* eager: bytes */
+	tcpx_status status;   /* if dead: why the SEND ended */
+	unsigned char data[]; /* bytes of an eager SEND */
 };
 
 struct core_sendrecv {
-	struct list_node receives;     /* RECVs that are not matched, in order of their posts */
-	struct list_node sends;	       /* core_send_in: not matched, by number */
-	uint64_t send_next, recv_next; /* the last number given; the next one to match */
+	struct list_node receives; /* RECVs that are not matched, in order of their posts */
+	struct list_node sends;	   /* core_send_in: not matched, by number */
+	/* number of the last SEND posted; number of the peer's SEND that is matched next */
+	uint64_t send_next, recv_next;
 };
 
 void core_sendrecv_init(struct core_sendrecv *sr);

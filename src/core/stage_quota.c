@@ -2,8 +2,8 @@
 /* Staging at the destination: requests of the sender, grants of the receiver. */
 #include "core/stage_quota.h"
 
-/* Grants that the requests do not need go back, except for what the peer lets us keep: that serves
- * the next small WRITE without a round trip. */
+/* Gives back grants beyond what is requested, except those that the peer lets us keep: with them
+ * the next small WRITE needs no round trip. */
 static void stage_out_trim(struct core_stage_out *out)
 {
 	uint64_t need = out->requested - out->withdrawn - out->used + out->ahead;
@@ -18,7 +18,7 @@ static void stage_out_trim(struct core_stage_out *out)
 	out->due = true;
 }
 
-/* A frame is due when more than half of what was granted ahead is requested. */
+/* A STAGE_REQ frame is due when more is requested than half of what was granted ahead. */
 bool core_stage_out_request(struct core_stage_out *out, uint64_t bytes)
 {
 	out->requested += bytes;

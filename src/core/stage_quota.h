@@ -23,9 +23,10 @@
 
 /* The sender of staged bytes. */
 struct core_stage_out {
-	uint64_t requested, withdrawn, dropped; /* dropped: grants given back */
+	/* sums; dropped: grants that were given back unused */
+	uint64_t requested, withdrawn, dropped;
 	uint64_t granted, used;
-	uint64_t ahead; /* part of the grants that may be kept without a request */
+	uint64_t ahead; /* how much of the grants may be kept without a request */
 	bool due;	/* a STAGE_REQ frame is to be sent */
 };
 
@@ -34,10 +35,10 @@ static inline uint64_t core_stage_out_left(const struct core_stage_out *out)
 	return out->granted - out->used;
 }
 
-/* `bytes` more are going to be sent. True if a STAGE_REQ frame is due for them. */
+/* `bytes` more will be sent. True if a STAGE_REQ frame is due for them. */
 bool core_stage_out_request(struct core_stage_out *out, uint64_t bytes);
 
-/* `bytes` that were requested are not going to be sent. */
+/* `bytes` that were requested will not be sent. */
 void core_stage_out_withdraw(struct core_stage_out *out, uint64_t bytes);
 
 /* A CREDIT frame: the peer has granted so much since the link began, and lets us keep `ahead` of it
@@ -45,10 +46,11 @@ void core_stage_out_withdraw(struct core_stage_out *out, uint64_t bytes);
  * beyond all requests are given back, which makes a STAGE_REQ frame due. */
 uint64_t core_stage_out_grant(struct core_stage_out *out, uint64_t granted, uint64_t ahead);
 
-/* A frame with `bytes` of payload is cut: at most core_stage_out_left. */
+/* A frame with `bytes` of payload is cut; core_stage_out_left() must allow it. */
 void core_stage_out_use(struct core_stage_out *out, uint64_t bytes);
 
-/* A frame never arrived: its grant is given back. again: its bytes are requested again. */
+/* A frame with `bytes` never arrived: its grant is given back. again: its bytes are requested
+ * again. */
 void core_stage_out_lost(struct core_stage_out *out, uint64_t bytes, bool again);
 
 /* The STAGE_REQ frame, if one is due. */
@@ -59,13 +61,15 @@ void core_stage_out_repeat(struct core_stage_out *out);
 
 /* The receiver of staged bytes. */
 struct core_stage_in {
-	uint64_t requested, withdrawn, dropped; /* as the peer said last */
+	/* the sums that the peer's last STAGE_REQ frame told */
+	uint64_t requested, withdrawn, dropped;
 	uint64_t granted, used;
-	uint64_t ahead;	     /* what the peer may keep without a request */
-	uint64_t advertised; /* part of the grants that a CREDIT frame carried */
-	bool asked;	     /* the pool was asked for `ahead` */
+	uint64_t ahead;	     /* how much the peer may keep without a request */
+	uint64_t advertised; /* how much of the grants a CREDIT frame has told the peer */
+	bool asked;	     /* ops->stage_ahead() was called */
 	bool due;	     /* a CREDIT frame is to be sent */
-	bool waiting;	     /* the pool had less than was needed, for grants or for READs */
+	/* the pool had less than was needed, for grants or for READs of this side */
+	bool waiting;
 };
 
 /* A STAGE_REQ frame. False if it is older than what is known. *out_back: grants that the peer gives
@@ -73,25 +77,25 @@ struct core_stage_in {
 bool core_stage_in_requested(struct core_stage_in *in, const struct frame *frame,
 			     uint64_t *out_back);
 
-/* How much is requested, or may be kept ahead, and not granted. */
+/* How much is requested, or may be kept ahead, and is not granted yet. */
 uint64_t core_stage_in_missing(const struct core_stage_in *in);
 
-/* `bytes` of the pool are the peer's: a CREDIT frame is due. */
+/* `bytes` of the pool are granted to the peer: a CREDIT frame is due. */
 void core_stage_in_grant(struct core_stage_in *in, uint64_t bytes);
 
 /* A staged frame begins to arrive. False if the peer has no grant for it. */
 bool core_stage_in_arrive(struct core_stage_in *in, uint64_t bytes);
 
-/* The frame is lost half-way: it takes its grant again when it is sent again. */
+/* The frame was lost half-way: it takes its grant again when it is sent again. */
 void core_stage_in_undo(struct core_stage_in *in, uint64_t bytes);
 
-/* The grants that the peer has not used. */
+/* The grants that the peer has and has not used. */
 static inline uint64_t core_stage_in_left(const struct core_stage_in *in)
 {
 	return in->granted - in->used;
 }
 
-/* The link has ended: returns the grants that go back to the pool. */
+/* The link has ended: returns the grants that the peer did not use, for the pool. */
 uint64_t core_stage_in_close(struct core_stage_in *in);
 
 /* The values for a CREDIT frame, which is no longer due. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A status in a field of a frame: the negated code. */
+/* How a status travels in a frame: its code, negated. */
 #ifndef CORE_STATUS_H
 #define CORE_STATUS_H
 
@@ -12,7 +12,7 @@ static inline uint64_t core_status_pack(tcpx_status status)
 	return (uint64_t)(uint32_t)(-(int)status);
 }
 
-/* From a peer: a code outside the range of the enum becomes ERR_REMOTE. */
+/* A status that the peer sent: a code outside the enum becomes ERR_REMOTE. */
 static inline tcpx_status core_status_unpack(uint64_t value)
 {
 	if (value == 0)

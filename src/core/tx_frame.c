@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The frame that a channel is sending: interrupted, aborted, sent, or lost with its channel. */
+/* The frame that a channel is sending: how it is interrupted, aborted, completed, or lost with
+ * its channel. */
 #include "core/link_priv.h"
 
 int core_tx_pause(struct core_link *link, uint32_t channel)
@@ -31,7 +32,8 @@ void core_tx_torn(struct core_link *link, uint32_t channel)
 	if (seq > chan->inflight.acked_seq)
 		core_inflight_at(&chan->inflight, seq)->aborted = true;
 	else if (xfer && xfer->job.kind == CORE_JOB_WRITE)
-		xfer->job.acked -= chan->tx_bytes; /* the acknowledgement came first */
+		/* it was acknowledged before the call that sent it returned */
+		xfer->job.acked -= chan->tx_bytes;
 }
 
 void core_tx_spoiled(struct core_link *link, uint32_t channel, tcpx_status status)

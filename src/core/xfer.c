@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of a transfer: posted, cut, applied, notified, ended once. */
+/* The life of a transfer: posted, cut into chunks, applied, notified, ended once. */
 #include "core/link_priv.h"
 
 #include <string.h>
@@ -76,7 +76,8 @@ void core_io_ref(struct core_io *io, struct core_xfer *xfer, struct core_push *p
 		++*io->refs;
 }
 
-/* The peer may acknowledge a frame before its call returns; the bytes must stay until then. */
+/* The frame holds a reference to its notification: the peer may acknowledge it before the send
+ * call returns, and until then the call reads the bytes. */
 void core_io_ref_note(struct core_io *io, struct core_note *note)
 {
 	io->note = note;
@@ -114,8 +115,8 @@ void core_io_abort(struct core_link *link, struct core_io *io)
 		core_io_release(link, io);
 }
 
-/* A transport may keep the buffers, so that the call stays open: the kick makes the sender take
- * them back. */
+/* A transport may hold the buffers, with the send call open: the kick makes the sender take them
+ * back. */
 void core_tx_abort(struct core_link *link, struct core_chan *chan)
 {
 	if (chan->tx.busy && chan->tx.in_call)
@@ -160,7 +161,7 @@ static void xfer_finish(struct core_link *link, struct core_xfer *xfer, tcpx_sta
 	link->cfg.ops->ended(link->cfg.arg, xfer);
 }
 
-/* All bytes are in place; a notification follows. */
+/* All bytes of the transfer are in place. Its notification follows, if it has one. */
 static void xfer_data_done(struct core_link *link, struct core_xfer *xfer)
 {
 	if (!xfer->note) {
@@ -181,14 +182,16 @@ static void xfer_recv_done(struct core_link *link, struct core_xfer *xfer)
 	xfer_finish(link, xfer, xfer->recv.truncated ? TCPX_ERR_TRUNCATED : TCPX_OK);
 }
 
-/* Frames are in flight whose end must be known: until then their bytes may be written or read. */
+/* Whether frames in flight may still read this transfer's memory, or (strict) write to the
+ * peer's, so that it cannot end yet. */
 static bool xfer_waits_for_peer(const struct core_link *link, const struct core_xfer *xfer)
 {
 	return core_job_source_read(link, &xfer->job) ||
 	       (!link->dead && xfer->strict && xfer->op == TCPX_OP_WRITE && xfer->job.inflight);
 }
 
-/* Takes the transfer's next step if it can; called after each change that may allow it. */
+/* Ends the transfer, or lets its notification leave, if nothing is missing any more. Called after
+ * each change that can be the last one missing. */
 void core_xfer_check(struct core_link *link, struct core_xfer *xfer)
 {
 	if (xfer->refs)
@@ -224,7 +227,7 @@ void core_xfer_check(struct core_link *link, struct core_xfer *xfer)
 	}
 }
 
-/* Tells the peer that a transfer that it knows is over here. */
+/* Tells the peer, if it knows the transfer, that it has ended here. */
 static void xfer_cancel_at_peer(struct core_link *link, struct core_xfer *xfer)
 {
 	struct frame frame = {.type = FRAME_CANCEL, .xfer = xfer->id};
@@ -260,7 +263,7 @@ static void xfer_cancel_at_peer(struct core_link *link, struct core_xfer *xfer)
 	core_ctl_queue(link, &frame);
 }
 
-/* Bytes that are not cut yet, or to be cut again. */
+/* Bytes of the job that are still to be cut, or to be sent again. */
 static uint64_t job_uncut_bytes(const struct core_job *job)
 {
 	const struct core_retransmit *redo;
@@ -290,12 +293,14 @@ void core_xfer_end(struct core_link *link, struct core_xfer *xfer, tcpx_status s
 	core_job_unqueue(job);
 	core_fill_stop(link, job);
 	list_remove(&xfer->recv.node);
-	/* A reference of this function, so that aborting cannot end the transfer half-way. */
+	/* a reference for this function, so that an abort cannot end the transfer in the middle
+	 * of it */
 	xfer->refs++;
 	xfer_abort_io(link, xfer);
 	xfer->refs--;
 	if (((xfer->strict && job->inflight) || job->reading) && !link->dead)
-		core_kick_all(link); /* idle channels ask for acknowledgements */
+		/* idle channels then ask for the acknowledgements that it waits for */
+		core_kick_all(link);
 	core_xfer_check(link, xfer);
 }
 
@@ -347,7 +352,8 @@ static void xfer_job_init(const struct core_link *link, struct core_xfer *xfer)
 		    : xfer->op == TCPX_OP_READ ? CORE_JOB_REQUEST
 					       : CORE_JOB_SEND;
 	if (job->kind == CORE_JOB_REQUEST)
-		job->small = true; /* only the data goes by another path */
+		/* the request itself goes by the stream; its data may go by another path */
+		job->small = true;
 }
 
 static void xfer_start(struct core_link *link, struct core_xfer *xfer)
@@ -360,7 +366,7 @@ static void xfer_start(struct core_link *link, struct core_xfer *xfer)
 			break;
 		}
 		if (xfer->direct) {
-			xfer->refs++; /* until core_xfer_moved */
+			xfer->refs++; /* until core_xfer_moved() */
 			break;
 		}
 		if (xfer->job.staged)
@@ -369,7 +375,7 @@ static void xfer_start(struct core_link *link, struct core_xfer *xfer)
 		core_job_queue(link, &xfer->job);
 		break;
 	case TCPX_OP_SEND:
-		/* It has a number however it ends. */
+		/* The number is used even if the SEND is cancelled. */
 		xfer->send.number = ++link->sendrecv.send_next;
 		core_job_queue(link, &xfer->job);
 		if (xfer->job.fills)
