@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory account of a session: what is allocated, and what is set aside for peers'
- * notifications. */
+/* The memory account of a session: memory that is allocated, and memory that is set aside for
+ * peers' notifications. */
 #include "engine/link/account.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "engine/link/engine.h"
 
-#define SHARE_MIN (16u << 10) /* the rings of a link alone take more */
+#define SHARE_MIN (16u << 10) /* smallest share of a link; its channels' rings alone take more */
 #define LOOK_NS (CLOCK_S_NS / 4)
 
 static void account_run(struct sys_post *post);
@@ -45,8 +45,8 @@ void account_open(struct engine_session *session, uint64_t memory, uint64_t noti
 	session->tuning.notify_budget = notify;
 }
 
-/* Charges all or nothing at once, so that a large request that is refused does not make a small one
- * fail meanwhile. */
+/* Charges all of the bytes or none, in one step: a large request that is refused must not make a
+ * small one fail meanwhile. */
 static bool account_charge(struct session_account *account, uint64_t bytes)
 {
 	uint64_t used = atomic_load(&account->committed);
@@ -96,7 +96,7 @@ void *session_alloc(struct engine_session *session, size_t bytes)
 	return ptr;
 }
 
-/* Why session_alloc failed last, as the thread's last error. */
+/* Sets the thread's last error to the reason why session_alloc() failed last. */
 tcpx_status session_memory_error(struct engine_session *session)
 {
 	if (!atomic_load(&session->account.over_budget))
@@ -142,7 +142,7 @@ void account_note_free(struct engine_session *session, void *ptr, size_t there)
 	atomic_fetch_sub(&session->account.notes, there);
 }
 
-/* account.lock */
+/* Called under account.lock. */
 static void account_set_aside(struct engine_peer *peer, uint64_t bytes)
 {
 	struct session_account *account = &peer->link.session->account;
@@ -169,7 +169,7 @@ bool account_begin(struct engine_peer *peer)
 	return there;
 }
 
-/* account.lock */
+/* Called under account.lock. */
 static bool account_claim(struct engine_peer *peer, uint64_t bytes)
 {
 	struct session_account *account = &peer->link.session->account;
@@ -181,15 +181,15 @@ static bool account_claim(struct engine_peer *peer, uint64_t bytes)
 	return true;
 }
 
-/* account.lock. Memory that is requested ahead may stay unused for long, so it gets at most half of
- * what is beyond the shares. */
+/* Called under account.lock. Memory requested ahead may stay unused for long, so requests ahead
+ * get at most half of what is beyond the shares. */
 static bool account_has_plenty(const struct session_account *account, uint64_t bytes)
 {
 	return account->extra <= account->budget / 4 &&
 	       bytes <= account->budget / 4 - account->extra;
 }
 
-/* account.lock */
+/* Called under account.lock. */
 static void account_leave_line(struct engine_peer *peer)
 {
 	if (list_empty(&peer->link.account.waiting))
@@ -219,8 +219,8 @@ uint64_t account_take(struct engine_peer *peer, uint64_t want, uint64_t least)
 		atomic_fetch_add(&account->nwaiting, 1);
 	}
 	pthread_mutex_unlock(&account->lock);
-	/* Memory that was returned before this peer waited has woken no thread, and the peers
-	 * before it may not need it any more. */
+	/* No thread was woken for memory that was returned before this peer began to wait, and
+	 * the peers that wait in front of it may not need theirs any more. */
 	if (!got && !peer->link.account.turn)
 		account_wake(peer->link.session);
 	return got;
@@ -239,7 +239,8 @@ void account_give(struct engine_peer *peer, uint64_t bytes)
 	account_wake(session);
 }
 
-/* Control thread, which also ends peers, so the peer is alive. False: it still waits. */
+/* Control thread, which also ends peers, so the peer cannot end meanwhile. False: the peer still
+ * waits. */
 static bool account_serve(struct engine_peer *peer)
 {
 	struct session_account *account = &peer->link.session->account;
@@ -247,7 +248,7 @@ static bool account_serve(struct engine_peer *peer)
 
 	link_lock(&peer->link);
 	pthread_mutex_lock(&account->lock);
-	account_leave_line(peer); /* it may not need the memory any more */
+	account_leave_line(peer); /* the peer may not need the memory any more */
 	pthread_mutex_unlock(&account->lock);
 	peer->link.account.turn = true;
 	core_note_more(&peer->link.core);
@@ -289,7 +290,8 @@ static void account_run(struct sys_post *post)
 	account_offer(LIST_ENTRY(account, struct engine_session, account));
 }
 
-/* link.lock: bytes of a notification have arrived since then, although no frame has ended. */
+/* Called under link.lock: whether bytes of a notification arrived since `since`, although no
+ * frame of one began or ended. */
 static bool note_bytes_come(const struct engine_peer *peer, int64_t since_ns)
 {
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
@@ -300,8 +302,8 @@ static bool note_bytes_come(const struct engine_peer *peer, int64_t since_ns)
 	return false;
 }
 
-/* How many bytes the peer withholds from others; moved_ns: since when nothing has arrived for
- * them. */
+/* How many bytes of the account the peer holds that others wait for. moved_ns: since when nothing
+ * has arrived for them. */
 static uint64_t account_held(struct engine_peer *peer, int64_t now_ns)
 {
 	struct peer_account *own = &peer->link.account;
@@ -316,7 +318,7 @@ static uint64_t account_held(struct engine_peer *peer, int64_t now_ns)
 	}
 	link_unlock_only(&peer->link);
 	/* Memory that was requested ahead, or for a request that was cancelled, is not used at
-	 * once. */
+	 * once, so it is no sign that the peer hangs. */
 	if (held <= (1 + CORE_COVER_AHEAD) * peer->link.session->account.share)
 		held = 0;
 	if (!held || moved || !own->moved_ns)
@@ -325,7 +327,8 @@ static uint64_t account_held(struct engine_peer *peer, int64_t now_ns)
 	return held;
 }
 
-/* The peer that holds most among those that have sent nothing for too long, with a reference. */
+/* Among the peers that hold memory and have sent nothing for too long, the one that holds most,
+ * with a reference. */
 static struct engine_peer *account_find_stuck(struct engine_session *session, int64_t now_ns)
 {
 	struct session_account *account = &session->account;

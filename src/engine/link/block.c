@@ -114,7 +114,8 @@ void block_put(struct stage_block *block)
 	if (pool)
 		block_offer(pool);
 	if (counted)
-		prefill_pump(peer); /* a peer that has nothing need not wait for others */
+		/* a peer that holds no staging memory may take some without waiting for others */
+		prefill_pump(peer);
 	peer_put(peer);
 }
 
@@ -147,7 +148,7 @@ void block_shares_free(struct engine_peer *peer)
 	}
 }
 
-/* link.lock. The block that a neighbour of the frame opened, or NULL. */
+/* Called under link.lock. The block in which a neighbour of the frame's payload lies, or NULL. */
 static struct stage_block *block_landing(struct engine_peer *peer, const struct mem_kind *kind,
 					 uint32_t device, const struct frame *frame)
 {
@@ -173,7 +174,7 @@ struct stage_block *block_land(struct engine_peer *peer, const struct mem_kind *
 	struct stage_block *block = NULL;
 
 	if (__builtin_add_overflow(begin, MEM_SLOT_MAX, &end) || end > total)
-		end = total; /* linear comes from the peer and may have any value */
+		end = total; /* `linear` comes from the peer and may be any number */
 	if (frame->linear <= end && frame->payload_bytes <= end - frame->linear)
 		shared = frame->payload_bytes < end - begin;
 	link_lock(&peer->link);

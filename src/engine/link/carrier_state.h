@@ -6,7 +6,7 @@
 #include "engine/link/engine.h"
 
 uint32_t carrier_iface(int fd); /* the value of engine_chan.iface for a socket */
-/* The rail of that number, or the next one that has a carrier. */
+/* The rail with this number if its interface has a carrier, else the next one that has. */
 uint32_t carrier_rail(const struct engine_session *session, uint32_t rail);
 bool carrier_lost(const struct engine_session *session, uint32_t rail);
 

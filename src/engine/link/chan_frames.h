@@ -19,7 +19,8 @@
 #define ENGINE_FILLED_CHUNK_BYTES (2u << 20)
 #define ENGINE_CHUNK_MIN 4096u
 #define ENGINE_CHUNK_MAX (16u << 20)
-#define ENGINE_TX_BUFFER (128u << 10) /* holds a batch, the largest tables, a copied payload */
+/* holds a batch of frames; the largest table; a payload that is copied */
+#define ENGINE_TX_BUFFER (128u << 10)
 #define ENGINE_RX_BUFFER (FRAME_TABLE_MAX + 4096)
 #define ENGINE_COPY_BYTES CORE_SMALL_BYTES /* larger payloads are never copied */
 
@@ -34,28 +35,35 @@ struct prefill_slice;
 struct chan_tx {
 	uint8_t *buf;
 	uint32_t start, end;
-	bool big;     /* the last frame of the batch has a payload that is not copied */
+	/* the last frame of the batch has a payload that is not copied into the buffer */
+	bool big;
 	bool posting; /* path->load() said PATH_LATER for the frame */
 	bool aborted; /* the rest of its payload is sent from scratch */
 	struct core_tx frame;
-	const struct path_ops *path; /* of the frame; NULL: no frame so far */
+	const struct path_ops *path; /* how the frame's payload travels; NULL: no frame yet */
 	struct iovec *iov;
 	uint32_t niov, at;
 	uint64_t left;
 	uint8_t trailer[FRAME_TRAILER_BYTES];
 	uint32_t trailer_sent;
-	struct prefill_slice *slices[CHAN_SLICES_MAX]; /* staged source: the slices that hold it */
+	/* the source is staged: the slices that hold its bytes */
+	struct prefill_slice *slices[CHAN_SLICES_MAX];
 	uint32_t nslices;
-	bool vanishing;		    /* the source may vanish, and is sent without a copy */
-	struct engine_stage *stage; /* staged source without slices: its slot */
-	_Atomic int filling; /* into the slot; orphan takes over the frame if the channel ends */
+	bool vanishing; /* the source may vanish, and is sent without a copy */
+	/* the source is staged but in no slice: the slot that the channel fills */
+	struct engine_stage *stage;
+	/* the slot is being filled; `orphan` takes over the frame if the channel ends meanwhile */
+	_Atomic int filling;
 	struct core_io *orphan;
-	bool held;	  /* zero-copy: the slices are pinned until the peer has taken the frame */
-	bool torn;	  /* the peer knows that the frame is aborted, whatever its trailer says */
-	_Atomic int lent; /* the peer has a loan of the frame: the core's call stays open */
+	bool held; /* zero-copy: the slices are pinned until the peer has taken the frame */
+	/* the peer was told that the frame is aborted, whatever the trailer says */
+	bool torn;
+	/* the peer reads the frame's memory, so the core's send call stays open */
+	_Atomic int lent;
 };
 
-/* A region that a chunk is written to, with an io reference, and how many consecutive pieces. */
+/* A region that the chunk is written to, with an io reference, and how many consecutive pieces of
+ * the chunk lie in it. */
 struct chan_held {
 	struct mem_region *region;
 	uint64_t key, pieces;
@@ -68,21 +76,25 @@ struct chan_rx {
 	uint8_t *buf, *message;
 	uint32_t used, have;
 	struct frame frame;
-	const struct path_ops *path; /* of the frame */
+	const struct path_ops *path; /* how the frame's payload travels */
 	struct core_rx core;
 	struct iovec *iov;
 	uint32_t niov, at;
 	struct core_cursor next; /* of an sg list: the first piece that iov has no room for */
-	uint64_t beyond;	 /* bytes from next on */
+	uint64_t beyond;	 /* bytes of the payload from `next` on */
 	uint64_t left;
 	bool aborted, vanishing; /* the rest goes to scratch; memory of iov may vanish */
-	bool bulk;		 /* the last frame was large, so little is read ahead */
-	tcpx_status verdict;	 /* why the payload was refused, or OK */
+	/* the last frame was large, so little is read beyond the next one */
+	bool bulk;
+	tcpx_status verdict; /* why the payload was refused, or OK */
 	struct chan_held *held;
 	uint32_t nheld, cap_held;
-	bool torn; /* the sender took back a part of the payload, so the frame counts as aborted */
-	struct engine_stage *stage;  /* staged destination: its slot */
-	struct engine_stage *commit; /* its commit begins after core_rx_end() */
+	/* the sender took back a part of the payload, so the frame is treated as aborted */
+	bool torn;
+	/* the destination is staged: the slot that receives the payload */
+	struct engine_stage *stage;
+	/* the slot whose copy to the destination begins after core_rx_end() */
+	struct engine_stage *commit;
 };
 
 #endif

@@ -31,69 +31,74 @@ struct engine_worker;
 enum engine_owner {
 	OWNER_FREE = 0,
 	OWNER_BUSY,
-	OWNER_AGAIN, /* busy, and another thread has asked for the direction meanwhile */
-	OWNER_LAST,  /* busy, and its owner closes it at the end */
+	OWNER_AGAIN, /* the direction is busy, and another thread has asked for it meanwhile */
+	OWNER_LAST,  /* the direction is busy, and its owner closes it when it is done */
 	OWNER_CLOSED
 };
 
-/* What the worker, or the holder of a reference, calls. No lock held. */
+/* Functions that the worker calls, or that the holder of a reference calls. No lock is held. */
 struct chan_calls {
 	void (*event)(struct engine_chan *chan, uint32_t events); /* events: of epoll */
-	void (*kicked)(struct engine_chan *chan); /* the worker took it from its list */
-	void (*buried)(struct engine_chan *chan); /* after worker_bury(): drops its reference */
-	void (*free)(struct engine_chan *chan);	  /* the last reference is gone */
+	/* the worker took the channel from the list of kicked ones */
+	void (*kicked)(struct engine_chan *chan);
+	/* drops the worker's reference, some time after worker_bury() */
+	void (*buried)(struct engine_chan *chan);
+	void (*free)(struct engine_chan *chan); /* the last reference is gone */
 };
 
-/* What its worker's epoll watches. */
+/* What the worker's epoll set watches of the channel. */
 struct chan_poll {
-	pthread_mutex_t lock; /* guards the three below; held across a call of the transport */
-	uint32_t events;      /* registered with epoll: those of both directions */
+	/* guards the next three fields; may be held across a call of the transport */
+	pthread_mutex_t lock;
+	uint32_t events; /* what epoll watches, for both directions */
 	uint32_t recv_events, send_events;
 	_Atomic bool watched; /* the descriptor is in the worker's epoll set */
 };
 
-/* An application that polls receives on the channel itself: look.c. */
+/* For an application that polls: it receives on the channel itself (look.c). */
 struct chan_look {
-	struct list_node node;	   /* worker.lock: worker->looked_at */
-	_Atomic bool kept;	   /* rx owner writes it: epoll reports nothing to the worker */
-	_Atomic int64_t looked_ns; /* last time */
+	struct list_node node; /* under worker.lock: worker->looked_at */
+	_Atomic bool kept; /* written by the rx owner: the application receives, not the worker */
+	_Atomic int64_t looked_ns; /* when an application looked last */
 };
 
-/* Its place in its worker's list of channels to run. */
+/* The channel's entry in its worker's list of channels with work. */
 struct chan_kick {
-	struct list_node node; /* worker.lock */
+	struct list_node node; /* under worker.lock */
 	_Atomic int queued;
-	bool closed;	   /* worker.lock: it never enters the list again */
-	_Atomic int again; /* the worker is to receive without an event */
+	bool closed;	   /* under worker.lock: the channel never enters the list again */
+	_Atomic int again; /* the worker is to receive although epoll reports nothing */
 };
 
 /* The transport's own figures, as the worker last saw them. */
 struct chan_sample {
-	_Atomic uint32_t asked;	  /* futex: a sample was asked for, and the worker owes it */
-	_Atomic int64_t asked_ns; /* since when */
+	_Atomic uint32_t asked;	  /* futex: the worker is asked and has not taken one yet */
+	_Atomic int64_t asked_ns; /* when it was asked */
 	pthread_mutex_t lock;	  /* guards info; never held across a call of the transport */
 	struct net_chan_info info;
-	bool late; /* control thread: the worker still owed a sample at the last heartbeat */
+	bool late; /* control thread: at the last heartbeat `asked` was still set */
 };
 
-/* Its end, from chan_stop on. */
+/* How a channel ends, from chan_stop() on. */
 struct chan_stop {
-	_Atomic int shutdown;			/* the worker is to shut the transport down */
-	_Atomic uint32_t inside;		/* directions that are still busy */
-	void (*left)(struct engine_chan *chan); /* control thread: once none is */
+	_Atomic int shutdown;	 /* the worker is to shut the transport down */
+	_Atomic uint32_t inside; /* number of directions with an owner inside */
+	/* control thread: called once when `inside` becomes 0 */
+	void (*left)(struct engine_chan *chan);
 	struct sys_post left_post;
-	struct list_node grave; /* worker.lock: the worker drops its reference after a round */
+	/* under worker.lock: the worker drops its reference at the end of its round */
+	struct list_node grave;
 };
 
-/* Frames that it sent without a copy: hold.h. */
+/* Memory of frames that were sent without a copy and may still be read: hold.h. */
 struct chan_pins {
-	struct list_node frames; /* link.lock */
+	struct list_node frames; /* under link.lock */
 	struct list_node node;	 /* link.pins.lost or fenced, with a reference */
 	struct reap_item reap;	 /* of a dead peer, with a reference */
-	int64_t until_ns;	 /* control thread: the latest end of reap */
+	int64_t until_ns;	 /* control thread: the time at which `reap` gives up */
 };
 
-/* Of a stopped channel: the memory that its last frame lent to the peer: lease.c. */
+/* A stopped channel's last frame whose memory the peer may still read: lease.c. */
 struct chan_lease {
 	struct reap_item reap; /* with a reference */
 	struct core_io io;
@@ -103,12 +108,12 @@ struct engine_chan {
 	const struct chan_calls *calls;
 	struct engine_peer *peer;
 	uint32_t index, epoch;
-	uint32_t iface; /* index of its local address's interface; 0: none */
+	uint32_t iface; /* interface of its local address; 0: none */
 	struct net_chan *net;
 	struct engine_worker *worker;
-	struct engine_comms *comms;	/* of a plugin channel; else NULL */
+	struct engine_comms *comms;	/* its comms if it is a channel of a plugin; else NULL */
 	_Atomic int tx_owner, rx_owner; /* enum engine_owner */
-	_Atomic int tx_blocked;		/* the transport had no room; epoll tells when it has */
+	_Atomic int tx_blocked; /* the transport is full; epoll reports when it takes more */
 	struct chan_kick kick;
 	struct chan_poll poll;
 	struct chan_look look;
@@ -116,9 +121,9 @@ struct engine_chan {
 	_Atomic int failed_errno;
 	struct chan_tx tx;
 	struct chan_rx rx;
-	_Atomic int64_t heard_ns; /* when something last arrived */
-	int64_t trimmed_ns;	  /* control thread: heard_ns when its memory was given back */
-	int64_t stuck_ns;	  /* control thread: how long nothing sent was acknowledged */
+	_Atomic int64_t heard_ns; /* when bytes arrived last */
+	int64_t trimmed_ns;	  /* control thread: heard_ns when unused memory was given back */
+	int64_t stuck_ns;	  /* control thread: for how long nothing sent was acknowledged */
 	_Atomic uint32_t refs;
 	struct chan_sample sample;
 	struct sockaddr_storage ends[2]; /* addresses of the connection: local, remote */
@@ -128,7 +133,7 @@ struct engine_chan {
 	struct chan_stop stop;
 };
 
-/* link.lock is held, or a reference. */
+/* The caller holds link.lock, or a reference to the channel. */
 static inline void chan_get(struct engine_chan *chan)
 {
 	atomic_fetch_add(&chan->refs, 1);

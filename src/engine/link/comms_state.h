@@ -12,42 +12,45 @@ enum comms_op {
 	COMMS_CONNECT,
 	COMMS_ACCEPT,
 	COMMS_REGISTER,
-	COMMS_FIRST_OUT, /* the first messages: comms_first.c */
+	COMMS_FIRST_OUT, /* sends and receives the first messages: comms_first.c */
 	COMMS_FIRST_IN,
 	COMMS_OPS
 };
 
 enum comms_state {
 	COMMS_SETUP = 0,
-	COMMS_UP,      /* its channel is attached */
+	COMMS_UP,      /* a channel uses the comms */
 	COMMS_CLOSING, /* no channel uses the comms any more */
 };
 
-/* How far a setup has come: comms_setup.c, comms_first.c. */
+/* How far setting up the comms has come: comms_setup.c, comms_first.c. */
 struct comms_setup {
 	struct net_chan *guide; /* the guide connection, until the channel owns it */
 	struct net_setup *op[COMMS_OPS];
 	struct net_listener *listener;
 	uint8_t own_handle[NCCLNET_HANDLE_BYTES], handle[NCCLNET_HANDLE_BYTES];
-	bool handle_came, connect_came, ready_came; /* by the peer's frames COMM */
+	bool handle_came, connect_came, ready_came; /* what the peer's COMM frames have told */
 	bool connect_begun, accept_begun, memory_begun, ready_told;
-	bool first_out_begun, first_in_begun; /* the first messages */
-	bool first_out, first_in;	      /* and whether they got through */
+	bool first_out_begun, first_in_begun; /* the first message was posted */
+	bool first_out, first_in;	      /* the first message has arrived or was taken */
 };
 
-/* How the comms end: comms_end.c. */
+/* How the comms are closed: comms_end.c. */
 struct comms_end {
 	struct net_setup *out, *in; /* the closes of the two comms */
-	bool begun;		    /* no copy uses their messages any more */
-	bool lost;		    /* the core hears of the loss once they are closed */
-	bool stays;		    /* the channel is stopped, and a call of it has not returned */
+	/* no copy uses the memory of their messages any more, so closing has begun */
+	bool begun;
+	/* the channel was lost: the core is told when the comms are closed */
+	bool lost;
+	/* the channel is stopped, but one of its calls has not returned */
+	bool stays;
 };
 
 /* What the core had acknowledged at the last heartbeat. */
 struct comms_acked {
 	uint64_t seq;
 	int64_t since_ns;
-	bool waits; /* messages were outstanding, and nothing new was acknowledged */
+	bool waits; /* messages were outstanding and none was acknowledged since */
 };
 
 /* The comms of one channel, from their setup to their end. */
@@ -62,11 +65,12 @@ struct engine_comms {
 	uint8_t *bounce; /* host memory that receives come into; NULL: that of gpu */
 	struct comms_gpu *gpu;
 	struct comms_gpu_op *gpu_op;
-	struct list_node jobs; /* comms_job; the worker's, then the control thread's */
+	/* comms_job: first the worker's, after the stop the control thread's */
+	struct list_node jobs;
 	struct comms_acked acked;
-	int64_t deadline_ns; /* of the setup, then of the close */
+	int64_t deadline_ns; /* when the setup, or later the closing, must be done */
 	struct sys_timer timer;
-	pthread_mutex_t lock;	   /* guards the three below */
+	pthread_mutex_t lock;	   /* guards the next three fields */
 	char why[COMMS_WHY_BYTES]; /* the first reason why the channel failed */
 	uint64_t posted;	   /* number of messages sent */
 	struct list_node mems;
@@ -77,28 +81,30 @@ struct engine_comms {
 struct comms_slot {
 	struct engine_comms *comms; /* in SETUP or UP; written under link.lock */
 	uint32_t epoch;		    /* of the last attempt */
-	uint32_t dialled;	    /* dialler: the last epoch that it chose; it accepts no other */
-	uint32_t tries;		    /* failed attempts in a row */
-	bool given_up;		    /* the peer may come up without it */
-	bool told;		    /* the log has said why it is not up */
-	uint32_t barren;	    /* losses in a row before anything had arrived */
-	int64_t rests_ns;	    /* it is not dialled before this time */
+	/* at the dialler: the last epoch that it chose; it accepts no other */
+	uint32_t dialled;
+	uint32_t tries;	  /* failed attempts in a row */
+	bool given_up;	  /* the peer may come up without this channel */
+	bool told;	  /* the log tells already why the channel is not up */
+	uint32_t barren;  /* losses in a row of a channel on which nothing had arrived */
+	int64_t rests_ns; /* the channel is not dialled before this time */
 };
 
 /* The plugin channels of a peer. */
 struct engine_peer_comms {
 	uint32_t first, count; /* its channels */
 	uint32_t message_bytes, window;
-	bool begin_empty; /* comms begin with an empty message, as both ends agreed */
+	bool begin_empty; /* both ends agreed that comms begin with an empty message */
 	struct comms_slot *slots;
-	char lost[COMMS_WHY_BYTES];    /* why the last channel was lost; link.lock */
-	char missing[COMMS_WHY_BYTES]; /* why one was not set up; link.lock */
+	char lost[COMMS_WHY_BYTES];    /* under link.lock: why a channel was lost last */
+	char missing[COMMS_WHY_BYTES]; /* under link.lock: why a channel could not be set up */
 	struct list_node closing;
-	uint32_t staying; /* number of comms with end.stays */
+	uint32_t staying; /* number of comms whose end.stays is set */
 	struct engine_peer *peer;
-	struct sys_timer strand; /* set while none is up; then requests that need one fail */
+	/* set while no plugin channel is up; when it fires, requests that need one fail */
+	struct sys_timer strand;
 	struct log_limit lost_log;
-	enum tcpx_log_level level; /* at which the last loss is logged */
+	enum tcpx_log_level level; /* the level at which the last loss was logged */
 	char cause[COMMS_WHY_BYTES];
 	int64_t cause_ns;
 };

@@ -10,8 +10,8 @@
 #include "engine/link/engine.h"
 #include "engine/link/stage.h"
 
-#define MOVE_BYTES CORE_REF_MOST /* a move that has so many gets no more pieces */
-/* Pieces of the first move. The next ones are longer; so the GPU has work early. */
+#define MOVE_BYTES CORE_REF_MOST /* a move that has this many bytes gets no more pieces */
+/* Pieces of the first move; later ones have more. A small first one gives the GPU work early. */
 #define LIST_FIRST 512u
 
 tcpx_status copies_init(struct stage_copies *copies, uint8_t *slot, uint32_t npieces,
@@ -60,8 +60,8 @@ void copies_free(struct stage_copies *copies)
 		free(copies->sources);
 }
 
-/* The part that the next piece of the region belongs to: the last one if kind and device are the
- * same and fits says that it has room, else a new one. NULL: no memory. */
+/* The part to which a piece of the region is added: the last one if its kind and device are the
+ * same and `fits` says that it has room, else a new one. NULL: no memory. */
 static struct stage_part *copies_part_for(struct stage_copies *copies,
 					  const struct mem_region *region, bool fits)
 {
@@ -110,7 +110,7 @@ const struct mem_region *copies_staged_in(const struct core_prog *prog, struct c
 	return region_at(prog, at.seg);
 }
 
-/* One copy has ended, or copies_start() has started all: gives back its share of `left`. */
+/* One copy has ended, or copies_start() has started them all: gives back one share of `left`. */
 static void copies_one_ended(struct stage_copies *copies, tcpx_status status)
 {
 	int none = TCPX_OK;
@@ -121,8 +121,8 @@ static void copies_one_ended(struct stage_copies *copies, tcpx_status status)
 		copies->done(copies, (tcpx_status)atomic_load(&copies->status));
 }
 
-/* Deferred work of copies that end is run once, after the last copy of a batch, since waking other
- * threads is the largest cost. */
+/* Deferred work of the links whose copies end together. It is run once, after the last copy of
+ * the batch, because waking other threads is the largest cost. */
 static _Thread_local struct {
 	bool more;
 	struct engine_peer *peer; /* with a reference; NULL: nothing waits */
@@ -150,13 +150,14 @@ void copies_wake_later(struct engine_peer *peer)
 
 static void copy_done(struct mem_copy *copy, tcpx_status status)
 {
-	batch.more = copy->more; /* copies_one_ended() may free copy */
+	batch.more = copy->more; /* copies_one_ended() may free `copy` */
 	copies_one_ended(copy->owner, status);
 	if (!batch.more)
 		batch_flush();
 }
 
-/* A single piece has no list: the kind may join it with its neighbours. */
+/* Starts a move of one piece, which has no list: the memory kind may join it with its
+ * neighbours. */
 static tcpx_status move_start(struct stage_part *part)
 {
 	struct mem_copy *copy = &part->copy;
@@ -168,7 +169,8 @@ static tcpx_status move_start(struct stage_part *part)
 	return part->kind->move(copy);
 }
 
-/* Starts the first part that waits. The part may have ended when this returns; copies live on. */
+/* Starts the first part that waits. The part may have ended when this returns, but `copies` still
+ * exists. */
 static tcpx_status part_start(struct stage_copies *copies, bool to_slot)
 {
 	struct stage_part *part = copies->waiting;
@@ -187,7 +189,7 @@ static tcpx_status part_start(struct stage_copies *copies, bool to_slot)
 	return status;
 }
 
-/* Most pieces of the move that grows. */
+/* How many pieces the move may have that pieces are added to now. */
 static uint32_t list_most(const struct stage_copies *copies)
 {
 	uint32_t before = copies->npieces - copies->last->copy.npieces;
@@ -208,8 +210,8 @@ static tcpx_status piece_add(struct stage_copies *copies, struct stage_part *par
 	return TCPX_OK;
 }
 
-/* Adds a piece of a move by the region's device. mapping: what source is relative to; NULL: source
- * is an address. */
+/* Adds a piece to a move, copied by the region's device. mapping: what `source` is an offset in;
+ * NULL: `source` is an address. */
 static tcpx_status move_add(struct stage_copies *copies, const struct mem_region *region,
 			    struct mem_mapping *mapping, uint64_t source, void *dest,
 			    uint64_t length)
@@ -243,7 +245,7 @@ tcpx_status copies_move(struct stage_copies *copies, const struct mem_region *re
 {
 	uint64_t base = region->kind->mapped_at(mapping, region->device);
 
-	/* Pieces of any mappings that the device accesses already may share a part. */
+	/* Pieces of mappings that the device can access already may share a part. */
 	return move_add(copies, region, base ? NULL : mapping, base + from, region->base + offset,
 			length);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* State of a link that waits for the control thread, for callers, or for memory. */
+/* Work of a link that waits: for the control thread, for callers, or for memory. */
 #ifndef ENGINE_LINK_DEFERRED_STATE_H
 #define ENGINE_LINK_DEFERRED_STATE_H
 
@@ -11,15 +11,17 @@
 #include "core/link.h"
 #include "sys/loop.h"
 
-/* Work for the control thread, which post wakes. */
+/* Work for the control thread; `post` wakes it. */
 struct link_wake {
 	struct sys_post post;
 	_Atomic int posted;
-	uint64_t free_mask, close_mask; /* lock: channels, by index */
-	bool failed;			/* lock: the core cannot go on; */
-	tcpx_status failed_status;	/* why */
-	struct fence_out *fences;	/* lock: fences to send */
-	struct list_node buried; /* lock: requests that were released while active and have ended */
+	/* under lock: channels (by index) that may be dialled again; that must be closed */
+	uint64_t free_mask, close_mask;
+	bool failed;		   /* under lock: the core cannot go on, because of */
+	tcpx_status failed_status; /* this status */
+	struct fence_out *fences;  /* under lock: fences to send */
+	struct list_node
+		buried; /* under lock: requests that were released while active and have ended */
 };
 
 struct fence_out {
@@ -31,20 +33,20 @@ struct fence_out {
 
 /* Callers of tcpx_peer_flush(). */
 struct link_flush {
-	_Atomic uint32_t word, waiters; /* word: futex, counts transfers that ended */
+	_Atomic uint32_t word, waiters; /* word: a futex that counts ended transfers */
 };
 
 /* The staging memory that a session may use. session.queue.lock. */
 struct session_staging {
 	uint64_t pool, free, ahead;
-	uint32_t hungry; /* links that got less than they requested */
-	bool returned;	 /* memory came back that other links wait for */
+	uint32_t hungry; /* number of links that got less staging than they asked for */
+	bool returned;	 /* staging came back for which links wait */
 };
 
 /* The link's part of the session's staging memory. session.queue.lock. */
 struct link_quota {
 	uint64_t held, ahead;
-	bool hungry; /* it got less than it requested */
+	bool hungry; /* the link got less than it asked for */
 };
 
 #endif

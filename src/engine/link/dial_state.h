@@ -15,16 +15,18 @@
 struct peer_dial;
 
 struct peer_dialling {
-	struct peer_dial *control;		      /* under way; or NULL */
-	struct peer_dial *channel[CORE_CHANNELS_MAX]; /* the same of each channel, by index */
+	/* the dial of the control connection; NULL: none is under way */
+	struct peer_dial *control;
+	struct peer_dial *channel[CORE_CHANNELS_MAX]; /* the same for each channel, by index */
 	bool channels_begun;
 	struct wire_hello hello;
 	uint8_t key[CTL_KEY_BYTES];
 	int64_t deadline_ns;
 	struct sys_timer connect_timer, redial_timer;
-	uint64_t redial_mask; /* channels to dial again, by index */
+	uint64_t redial_mask; /* channels, by index, that are to be dialled again */
 	uint32_t tries, control_tries;
-	uint64_t duplicate_of; /* handle of the link with that session that already existed; or 0 */
+	/* handle of the link with the same session that existed before; 0: none */
+	uint64_t duplicate_of;
 };
 
 #endif

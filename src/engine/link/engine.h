@@ -49,16 +49,17 @@ static inline void session_unlock(struct engine_session *of)
 	pthread_mutex_unlock(&of->lock);
 }
 
-/* peer_find.c, any thread: a live peer of that uuid, with a reference. keyed: one that has proven
- * the key of the uuid or is dialled by it; else one that only claims the uuid. peer_linked: without
- * a reference, so session.lock is held while the peer is used. */
+/* Functions of peer_find.c, for any thread: a live peer with this uuid, with a reference. keyed:
+ * only one that has proven its key or is dialled by it; else one that only claims the uuid.
+ * peer_linked() returns no reference, so session.lock must be held while its peer is used. */
 struct engine_peer *peer_by_uuid(struct engine_session *session, const uint8_t *uuid, bool keyed,
 				 const struct engine_peer *except);
 struct engine_peer *peer_linked(struct engine_session *session, const uint8_t *uuid, bool keyed,
 				const struct engine_peer *except);
-bool peer_is(struct engine_peer *peer, const uint8_t *uuid); /* it is the link of that session */
+/* whether its link is with the session of this uuid */
+bool peer_is(struct engine_peer *peer, const uint8_t *uuid);
 
-/* engine_link.c, any thread: the timer of its deadlines may be due earlier than it is set to. */
+/* For any thread: a deadline may be earlier than the one that the session's timer is set to. */
 void session_timer_kick(struct engine_session *session);
 
 #endif

@@ -45,7 +45,7 @@ struct engine_peer *session_next_peer(struct engine_session *session, struct eng
 
 	session_lock(session);
 	node = peer ? peer->node.next : session->peer_list.next;
-	if (peer && node == &peer->node) /* it has left the list meanwhile */
+	if (peer && node == &peer->node) /* the peer has left the list since */
 		node = session->peer_list.next;
 	if (node != &session->peer_list) {
 		next = LIST_ENTRY(node, struct engine_peer, node);

@@ -28,49 +28,53 @@ struct ctl_link_ops;
 struct engine_session;
 struct net_chan;
 
-/* What the thread of a post sends itself: nothing, the frames of the lane, or the first bulk
- * channel's part as well. */
+/* What the thread that posts sends itself: nothing; the frames of the priority channel; or the
+ * first bulk channel's share as well. */
 enum post_sends { POST_NOTHING, POST_LANE, POST_FIRST };
 
 struct link;
 
-/* What a link calls of the layers above. Any thread, no lock. */
+/* The functions that a link calls in the layers above. Any thread, no lock held. */
 struct link_events {
 	/* Kicks the channels that have work, and releases memory. */
 	void (*deferred)(struct link *link);
-	/* The same on the thread of a post. */
+	/* As `deferred`, on the thread of a post. */
 	void (*posted)(struct link *link, enum post_sends sends);
-	void (*free)(struct link *link); /* the last reference went */
+	void (*free)(struct link *link); /* the last reference was dropped */
 
-	/* Control thread. The peer is dying, and nothing is dialled for it any more. */
+	/* Control thread: the peer is about to end, and nothing is dialled for it any more. */
 	void (*dying)(struct link *link);
-	/* Something was left in link->wake. */
+	/* link->wake has something to do. */
 	void (*woken)(struct sys_post *post);
-	/* A channel is connected; takes over chan. An error: the channel is not needed any more. */
+	/* A channel's connection is made; the callee owns chan. On an error the channel is not
+	 * needed any more. */
 	tcpx_status (*attach)(struct link *link, uint32_t channel, uint32_t epoch,
 			      struct net_chan *chan);
-	/* A channel is up or given up, so the link may be up now. */
+	/* A channel is up or was given up, so the link may count as up now. */
 	void (*settled)(struct link *link);
-	void (*dial_later)(struct link *link, uint32_t channel); /* again, after a pause */
-	const struct ctl_link_ops *control; /* of the control link; their argument is the peer */
+	/* dials the channel again after a pause */
+	void (*dial_later)(struct link *link, uint32_t channel);
+	/* functions for frames of the control connection; their argument is the peer */
+	const struct ctl_link_ops *control;
 	/* Lets peers on this host reach the session. False: it failed. */
 	bool (*listen_local)(struct link *link);
 };
 
-/* Both are in session/hooks.c, since they call functions of the folders above. */
+/* Defined in session/hooks.c, because they call functions of the folders above this one. */
 extern const struct core_ops engine_core_ops;
 extern const struct link_events engine_link_events;
 
 struct link {
-	struct handle_slot slot; /* first: id, references */
+	struct handle_slot slot; /* must be first: the handle's id and reference count */
 	const struct link_events *events;
 	struct engine_session *session;
 	pthread_mutex_t lock;
 	struct core_link core;
-	bool core_ready, core_done;		     /* lock */
+	bool core_ready, core_done;		     /* under lock */
 	struct engine_chan *chan[CORE_CHANNELS_MAX]; /* lock; the control thread alone writes it */
 	_Atomic uint64_t kick_mask;		     /* channels that have frames to send */
-	uint32_t lone_streak; /* lock: number of posts in a row with no other transfer under way */
+	/* under lock: how many posts in a row found no other transfer under way */
+	uint32_t lone_streak;
 	struct link_flush flush;
 	struct link_wake wake;
 	struct link_quota quota;
@@ -90,11 +94,9 @@ static inline void link_lock(struct link *link)
 	law_enter();
 }
 
-/*
- * Runs no deferred work. For the owner of a channel's direction and for deferred work itself, whose
- * callers end with link_run_deferred(); and for callers that defer nothing, because they only read
- * or because they hold session.lock.
- */
+/* Unlocks without running deferred work. For the owner of a channel's direction and for deferred
+ * work itself, whose callers end with link_run_deferred(); and for callers that defer nothing,
+ * because they only read or because they hold session.lock. */
 static inline void link_unlock_only(struct link *link)
 {
 	law_leave();
@@ -115,7 +117,7 @@ static inline void link_unlock(struct link *link)
 		link_run_deferred(link);
 }
 
-/* On the thread of a post, after link_unlock_only(). */
+/* For the thread of a post, after link_unlock_only(). */
 static inline void link_run_posted(struct link *link, enum post_sends sends)
 {
 	link->events->posted(link, sends);
@@ -126,22 +128,22 @@ static inline void link_get(struct link *link)
 	atomic_fetch_add(&link->slot.refs, 1);
 }
 
-/* No lock. */
+/* Called with no lock held. */
 static inline void link_put(struct link *link)
 {
 	if (atomic_fetch_sub(&link->slot.refs, 1) == 1)
 		link->events->free(link);
 }
 
-/* Any thread, any lock: makes the control thread look at link->wake. */
+/* Makes the control thread look at link->wake. Any thread, under any lock. */
 void link_wake(struct link *link);
 /* Any thread: a transfer ended, so callers of tcpx_peer_flush() check again. */
 void link_progress(struct link *link);
 /* Control thread: sends a frame to the peer by its control link, if that is up. */
 void link_tell(struct link *link, const struct frame *frame, const void *payload);
-/* The first peer of a session, or the one after peer, with a reference; drops that of peer. So a
- * loop over the peers holds no lock. If peer has left the list meanwhile the loop begins again, and
- * may visit a peer twice. Any thread. */
+/* The first peer of a session, or the one after `peer`, with a reference; drops the reference to
+ * `peer`. With it a loop over all peers holds no lock. If `peer` has left the list meanwhile, the
+ * loop begins again and may visit a peer twice. Any thread. */
 struct engine_peer *session_next_peer(struct engine_session *session, struct engine_peer *peer);
 
 #endif

@@ -17,34 +17,39 @@ struct engine_peer_comms;
 struct engine_shares;
 
 struct engine_peer {
-	struct link link; /* first: the handle is its slot */
-	uint64_t slot_id; /* its handle, even after it was hidden */
+	struct link link; /* must be first, since the peer's handle is the one of its link */
+	uint64_t slot_id; /* the peer's handle, kept when the application may no longer find it */
 	struct peer_identity who;
 	_Atomic uint32_t state; /* enum tcpx_peer_state; futex */
-	tcpx_error error;	/* lock: why it is dead */
+	tcpx_error error;	/* under lock: why it is dead */
 	const char *transport;
 	uint32_t nbulk, chunk_bytes;
-	uint64_t post_seq;		       /* lock */
-	uint64_t rate[2];		       /* lock: bytes a second of READs, WRITEs */
-	uint64_t unread;		       /* session.queue.lock: notifications */
-	struct peer_pending pending;	       /* lock: posted while it connects */
-	struct peer_goodbye_wait goodbye_wait; /* lock: refused requests that wait for a goodbye */
-	struct peer_reconnect reconnect;       /* session.lock */
-	struct engine_shares *shared;	       /* lock: memory shared with it; or NULL */
-	struct engine_peer_comms *comms;       /* its plugin channels; or NULL */
+	uint64_t post_seq; /* under lock: number of the last post */
+	/* under lock: bytes a second of the last READs and WRITEs */
+	uint64_t rate[2];
+	/* under session.queue.lock: its notifications that the application has not read */
+	uint64_t unread;
+	/* under lock: what was posted while the peer connects */
+	struct peer_pending pending;
+	/* under lock: refused requests that wait whether the peer says goodbye */
+	struct peer_goodbye_wait goodbye_wait;
+	struct peer_reconnect reconnect; /* under session.lock */
+	/* under lock: our memory that the peer maps; NULL: none */
+	struct engine_shares *shared;
+	struct engine_peer_comms *comms; /* its plugin channels; or NULL */
 
-	/* control thread only */
+	/* Control thread only. */
 	struct peer_address address;
 	struct peer_dialling dialling;
 	struct peer_control control;
 	struct peer_rails rails;
 	struct peer_losses losses;
-	struct peer_local shared_memory; /* dials of channels through it */
+	struct peer_local shared_memory; /* how its channels through shared memory are dialled */
 	struct peer_inbound inbound;
 	struct list_node node;	      /* session->peer_list */
 	struct list_node accept_node; /* session->queue.accepts, with a reference */
 	bool dialler, counted_up, released, died;
-	bool exposed; /* session.lock: the application had its handle before it was up */
+	bool exposed; /* under session.lock: the application got its handle before it was up */
 };
 
 #endif

@@ -17,31 +17,31 @@ struct engine_session;
 
 enum engine_request_state { REQUEST_IDLE = 0, REQUEST_ACTIVE = 1, REQUEST_FINAL = 2 };
 
-/* The memory of a request. */
+/* The memory that a request uses. */
 struct request_regions {
-	struct mem_region **at; /* local ones, by their index in the program */
+	struct mem_region **at; /* regions of this session, by their index in the program */
 	uint32_t count;
-	bool held;	/* link.lock: none of them can go, mem_region_io_get() */
-	uint64_t *keys; /* of the peer's, by their index in the program */
-	uint64_t *ends; /* of each, the end of what the program uses */
+	bool held;	/* under link.lock: an io reference is held on each, so none can go */
+	uint64_t *keys; /* keys of the peer's regions, by their index in the program */
+	uint64_t *ends; /* of each of these regions, the end of what the program uses */
 };
 
-/* What the memory of one side is. */
+/* What all the memory of a request on one side allows. */
 struct request_side {
-	bool staged;	 /* some of it is staged */
+	bool staged;	 /* a part of it is staged */
 	bool shares;	 /* all of it can go by reference */
 	bool messages;	 /* all of it can go over plugin channels */
-	uint32_t rights; /* remote: those that all of it has */
+	uint32_t rights; /* remote side: the access rights that all of it has */
 };
 
-/* Local memory that was gone when the transfer came to it. link.lock. */
+/* Local memory that no longer existed when the transfer came to it. Under link.lock. */
 struct request_gone {
-	uint64_t base, offset; /* of its region, in the region; base 0: none */
+	uint64_t base, offset; /* base of the region and the offset in it; base 0: none */
 };
 
-/* How a post goes. link.lock, during the post. */
+/* How a request is sent. Under link.lock, during the post. */
 struct request_way {
-	bool sends; /* the thread that posts it sends the first part of it */
+	bool sends; /* the posting thread sends the first part of it itself */
 	struct engine_stage
 		*direct; /* the copies of one that goes direct, path/direct.h; or NULL */
 };
@@ -49,29 +49,35 @@ struct request_way {
 struct engine_request {
 	struct handle_slot slot;
 	struct engine_session *session;
-	_Atomic(struct engine_peer *) peer; /* reconnect.h: another one after its link ended */
-	uint64_t peer_id;		    /* the handle that it was prepared with */
+	/* the peer; another one once the link ended and was made again (reconnect.h) */
+	_Atomic(struct engine_peer *) peer;
+	uint64_t peer_id; /* the peer's handle at prepare */
 	struct core_xfer xfer;
 	struct core_prog prog;
-	struct core_seg one[2]; /* program of a single piece */
-	struct core_seg *segs;	/* of more pieces; or NULL */
+	struct core_seg one[2]; /* the program of a request with one piece */
+	struct core_seg *segs;	/* the program of one with more pieces; or NULL */
 	struct request_regions regions;
 	struct request_side local, remote;
 	void *notify;
-	int64_t deadline_ns; /* from the post on; 0: none */
+	int64_t deadline_ns; /* time allowed from the post on; 0: no limit */
 	void *user;
 	_Atomic uint32_t state; /* futex */
 	_Atomic uint32_t waiters;
-	_Atomic bool leads;	  /* its end comes over the lane: a thread that waits may lead */
-	struct engine_lead *lead; /* link.lock */
+	/* its end arrives on the priority channel, so a thread that waits may receive there
+	 * itself */
+	_Atomic bool leads;
+	struct engine_lead *lead; /* under link.lock */
 	bool wants_queue;	  /* its completion enters session->queue */
-	_Atomic bool queued;	  /* it is there: set under both locks, cleared under queue.lock */
-	struct list_node done;	  /* queue.completions, or a list of its peer */
-	bool pending, awaits_goodbye; /* link.lock: waits in peer->pending, peer->goodbye_wait */
-	int64_t goodbye_ns;	      /* until when it waits there */
-	bool detached;		      /* link.lock: released while active */
+	/* it is in the queue: set under both locks, cleared under queue.lock */
+	_Atomic bool queued;
+	struct list_node done; /* entry in queue.completions, or in a list of its peer */
+	/* under link.lock: it waits in peer->pending; in peer->goodbye_wait */
+	bool pending, awaits_goodbye;
+	int64_t goodbye_ns; /* when it leaves peer->goodbye_wait */
+	/* under link.lock: the application released it while it was active */
+	bool detached;
 	struct request_way way;
-	uint64_t post_seq; /* link.lock */
+	uint64_t post_seq; /* under link.lock: the value of peer->post_seq at its post */
 	struct request_gone gone;
 	int64_t posted_ns;
 	tcpx_completion completion;

@@ -13,7 +13,8 @@ struct here here_now(void)
 	struct here here = {0};
 
 	if (sys_iface_list(&here.ifaces, &here.count) != TCPX_OK)
-		here.count = 0; /* then no address is known to be local or direct */
+		/* no address then counts as one of this host or as directly reachable */
+		here.count = 0;
 	return here;
 }
 

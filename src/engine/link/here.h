@@ -20,6 +20,7 @@ bool here_is(const struct here *here, const struct sockaddr_storage *addr);
 /* Whether packets from local reach addr without a router. */
 bool here_is_direct(const struct here *here, const struct sockaddr_storage *local,
 		    const struct sockaddr_storage *addr);
-bool here_now_is(const struct sockaddr_storage *addr); /* with the addresses of this moment */
+/* the same with the addresses that the host has now */
+bool here_now_is(const struct sockaddr_storage *addr);
 
 #endif

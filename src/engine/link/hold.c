@@ -11,7 +11,7 @@
 #define HOLD_DEAD_NS (500 * CLOCK_MS_NS)
 
 struct hold {
-	struct list_node node; /* chan.holds, by sequence; link.pins.unheld */
+	struct list_node node; /* in chan.holds, by sequence; or in link.pins.unheld */
 	uint64_t seq;
 	uint32_t n;
 	struct prefill_slice *slices[];
@@ -105,7 +105,7 @@ static void hold_put(struct hold *hold)
 	free(hold);
 }
 
-/* The connection is over: drops what its socket still queues, since other data will use that
+/* The connection has ended: drops what its socket still queues, because other data will use that
  * memory. */
 static void chan_purge(struct engine_chan *chan)
 {
@@ -113,9 +113,9 @@ static void chan_purge(struct engine_chan *chan)
 		chan->net->ops->zerocopy->purge(chan->net);
 }
 
-/* Control thread. A peer that lives and learns only now that it counts as dead may still read its
- * queue, until its FIN arrives. After the reset a peer that resumes later sees that its queue
- * cannot be trusted (net_zerocopy_ops.intact). */
+/* Control thread. A peer that is alive, and learns only now that this side gave it up, may still
+ * read what its socket queued, until this side's FIN arrives. After a reset of the connection a
+ * peer that resumes later sees that its queue cannot be trusted (net_zerocopy_ops.intact). */
 static bool pins_of_dead_ended(struct reap_item *item, int64_t now_ns)
 {
 	struct engine_chan *chan = LIST_ENTRY(item, struct engine_chan, pins.reap);

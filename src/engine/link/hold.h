@@ -21,22 +21,24 @@ struct engine_peer;
 /* The pins of a link; link.lock. */
 struct link_pins {
 	struct list_node lost;	 /* stopped channels with pinned frames */
-	struct list_node fenced; /* stopped channels whose fence has come */
+	struct list_node fenced; /* stopped channels whose fence has arrived */
 	struct list_node unheld; /* frames whose pins have ended */
 };
 
 void hold_peer_init(struct engine_peer *peer);
 void hold_chan_init(struct engine_chan *chan);
 
-/* link.lock, after prefill_claim(): pins the frame that was just cut. False: it must be copied. */
+/* Under link.lock, after prefill_claim(): pins the slices of the frame that was just cut. False:
+ * the payload must be copied. */
 bool hold_frame(struct engine_chan *chan);
 
-/* link.lock: acknowledgements came on the channel. */
+/* Under link.lock: acknowledgements arrived on the channel. */
 void hold_got(struct engine_chan *chan);
 
-/* Control thread, no lock: the channel is stopped. Keeps it while frames of it are pinned. */
+/* Control thread, no lock held: the channel has stopped. Keeps it as long as frames of it are
+ * pinned. */
 void hold_lost(struct engine_chan *chan);
-/* link.lock: the fence of a lost channel has come. */
+/* Under link.lock: the fence of a lost channel has arrived. */
 void hold_fenced(struct engine_peer *peer, uint32_t channel);
 /* Control thread, no lock: the peer is dead and its channels are stopped: CORE_CHANNELS_MAX
  * entries, NULL: none. */

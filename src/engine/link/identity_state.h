@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The identity of a peer, as far as it has stated and proved it. */
+/* The identity of a peer: what it claims and what it has proved. */
 #ifndef ENGINE_LINK_IDENTITY_STATE_H
 #define ENGINE_LINK_IDENTITY_STATE_H
 
@@ -12,12 +12,13 @@
 struct peer_identity {
 	char name[TCPX_NAME_MAX + 1]; /* a label */
 	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES];
-	const char *auth; /* why it was admitted, for queries */
-	bool keyed;  /* session.lock: its uuid belongs to a key that it proved or has to prove */
-	bool proven; /* lock: it has proved key; set before it is up */
+	const char *auth; /* why it was admitted, as text for queries */
+	bool keyed; /* under session.lock: the uuid belongs to a key that it proves or must prove */
+	bool proven; /* under lock: it has proved `key`; set before the peer is up */
 	uint8_t key[WIRE_KEY_BYTES];
-	char text[CTL_KEY_TEXT]; /* of key; "": not proven */
-	bool expects;		 /* constant: only the session of the key expected is accepted */
+	char text[CTL_KEY_TEXT]; /* `key` as text; "": not proven */
+	/* constant: only a session that proves the key `expected` is accepted */
+	bool expects;
 	uint8_t expected[WIRE_KEY_BYTES];
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A region of a peer: its token, and the handle that it was imported by. */
+/* A region of a peer: its token, and the handle that this session refers to it by. */
 #ifndef ENGINE_LINK_IMPORT_H
 #define ENGINE_LINK_IMPORT_H
 
@@ -8,7 +8,7 @@
 struct engine_import {
 	struct handle_slot slot;
 	struct engine_session *session;
-	uint64_t peer_id, link_id; /* the handle that it was imported by, its link's own */
+	uint64_t peer_id, link_id; /* handle by which it was imported; handle of that peer's link */
 	struct wire_token token;
 };
 

@@ -17,17 +17,17 @@
 struct peer_local_dial;
 struct reconnect_target;
 
-/* Its place among the inbound peers of the session: peer/inbound.h. */
+/* The peer as one of the session's inbound peers: peer/inbound.h. */
 struct peer_inbound {
-	bool live; /* it counts in session_inbound.live */
+	bool live; /* it is counted in session_inbound.live */
 	uint64_t source;
 	struct list_node half, dead;
 };
 
 /* Its data channels through shared memory: peer/peer_local.h. */
 struct peer_local {
-	bool answers;	/* the peer answers whether it takes a channel */
-	uint32_t tries; /* dials that it closed without an answer */
+	bool answers;	/* the peer answers whether it accepts a channel */
+	uint32_t tries; /* dials that it ended without an answer */
 	struct peer_local_dial *dial[CORE_CHANNELS_MAX];
 	bool have_offer; /* the peer offers shared memory, */
 	bool offered;	 /* or this side does */
@@ -35,42 +35,45 @@ struct peer_local {
 	char name[LOCAL_NAME_MAX];
 };
 
-/* Where it can be reached: peer/peer_route.h. */
+/* Where the peer can be reached: peer/peer_route.h. */
 struct peer_address {
 	struct sockaddr_storage known[WIRE_ADDR_MAX];
 	uint32_t count;
-	struct sockaddr_storage remote; /* of the control link */
+	struct sockaddr_storage remote; /* address of the control connection's other end */
 };
 
 #define LOSSES_WHY_BYTES 320u
 
-/* What it lost and is not in the log yet: peer/losses.h. Control thread. */
+/* Lost connections that are not logged yet: peer/losses.h. Control thread. */
 struct peer_losses {
-	uint32_t channels;	    /* their number */
-	const char *control;	    /* why the control link was lost; or NULL */
-	int64_t since_ns;	    /* the first of them */
-	char why[LOSSES_WHY_BYTES]; /* the first channel, and why it was lost */
+	uint32_t channels;	    /* number of channels that were lost */
+	const char *control;	    /* why the control connection was lost; NULL: it was not */
+	int64_t since_ns;	    /* when the first of them was lost */
+	char why[LOSSES_WHY_BYTES]; /* the first channel that was lost, and why */
 };
 
-/* What was posted while it connects: request/pending.h. link.lock. */
+/* What was posted while the peer connects: request/pending.h. Under link.lock. */
 struct peer_pending {
 	struct list_node requests, notes;
 	size_t note_bytes;
 };
 
-/* Its refused requests that wait for a goodbye: request/goodbye_wait.h. */
+/* Refused requests that wait whether the peer says goodbye: request/goodbye_wait.h. */
 struct peer_goodbye_wait {
-	struct list_node waiting; /* lock: requests that were refused */
+	struct list_node waiting; /* under lock: requests that were refused */
 	struct sys_timer timer;	  /* control thread */
 };
 
-/* How it is dialled again: request/reconnect.h. session.lock. */
+/* How the peer is dialled again: request/reconnect.h. Under session.lock. */
 struct peer_reconnect {
-	struct reconnect_target *target; /* how to dial it again; or NULL */
-	struct engine_peer *now; /* the present link of the handle, after its own link ended */
-	bool successor;		 /* made for the handle of another peer: its end frees it */
-	bool awaiting;		 /* its dial waits: for a pause to end, or for the peer's dial */
-	int64_t at_ns;		 /* successor: when the dial begins */
+	struct reconnect_target *target; /* what is needed to dial it again; or NULL */
+	/* the handle's link now, after the link that it was given for ended */
+	struct engine_peer *now;
+	/* this peer was made for another peer's handle, and is freed when it ends */
+	bool successor;
+	/* the dial has not begun: it waits for a pause to end, or for the peer's own dial */
+	bool awaiting;
+	int64_t at_ns; /* of a successor: when the dial begins */
 };
 
 #endif

@@ -10,11 +10,11 @@
 #include "topo/nearby.h"
 
 static struct {
-	struct topo *topo; /* NULL: nothing is pinned */
+	struct topo *topo; /* NULL: threads are not pinned */
 	struct cpus allowed;
 } place;
 
-/* Called by the thread that serves the GPU at this PCI address. */
+/* Called on the thread that serves the GPU with this PCI address. */
 static void place_gpu_thread(const char *text)
 {
 	pci_addr pci;
@@ -35,7 +35,8 @@ void place_start(void)
 	sys_cpu_allowed(&place.allowed);
 	if (topo_scan(config_text(CONFIG_SYSFS), &place.topo) != TCPX_OK)
 		return;
-	/* If the first and the last of many workers go to one node, there is only one node. */
+	/* If workers would be spread over nodes, the first and the last one would be on different
+	 * ones. */
 	if (topo_place_worker(place.topo, &place.allowed, 0, CPUS_MAX, &cpus) ==
 	    topo_place_worker(place.topo, &place.allowed, CPUS_MAX - 1, CPUS_MAX, &cpus)) {
 		place_stop();

@@ -10,18 +10,18 @@
 
 #include "engine/link/engine.h"
 
-/* Under the runtime's lock, before the first and after the last worker. */
+/* Called under the runtime's lock: before the first worker starts, and after the last one ended. */
 void place_start(void);
 void place_stop(void);
 
 /* Pins the worker to CPUs of a node, and sets worker->node, which may be TOPO_NUMA_UNKNOWN. */
 void place_worker(struct engine_worker *worker, uint32_t count);
 
-/* The node of a NIC by its name, or by its index where name is NULL; TOPO_NUMA_UNKNOWN: not known,
- * or nothing is pinned. Control thread. */
+/* The NUMA node of a NIC, by its name, or by its index if name is NULL. TOPO_NUMA_UNKNOWN: not
+ * known, or threads are not pinned. Control thread. */
 int place_of_nic(const char *name, uint32_t iface);
 
-/* The default number of bulk channels of a session, according to the cores. Any thread. */
+/* The default number of bulk channels of a session, by the number of cores. Any thread. */
 uint32_t session_auto_channels(void);
 
 #endif

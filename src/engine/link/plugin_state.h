@@ -11,24 +11,28 @@
 #define COMMS_NICS_MAX 16
 
 struct engine_nic {
-	unsigned dev; /* the plugin's number */
-	int landing;  /* the GPU whose pages receives come into; -1: host memory */
+	unsigned dev; /* the plugin's number of the device */
+	int landing;  /* the GPU into whose memory it receives; -1: host memory */
 };
 
 /* The plugin of a session; constant after open, except for uncovered. */
 struct engine_plugin {
 	struct net_plugin *plugin;
-	struct engine_nic nics[COMMS_NICS_MAX]; /* the channels take them in turn */
+	struct engine_nic nics[COMMS_NICS_MAX]; /* channels use the NICs in turn */
 	unsigned nnics;
 	uint32_t channels, message_bytes, sends, receives;
-	uint64_t message_above; /* transfers up to this size go over tcp, which is cheaper */
-	uint32_t chunk;		/* the pieces that the plugin cuts messages into; 0: it does not */
+	/* transfers up to this size go over tcp, which is faster for them */
+	uint64_t message_above;
+	/* size of the pieces that the plugin cuts messages into; 0: it cuts none */
+	uint32_t chunk;
 	int64_t setup_ns, message_ns, rest_ns;
-	bool host; /* host memory goes as messages */
-	int gpu;   /* otherwise memory of this GPU; -1 */
+	bool host; /* host memory may go as messages */
+	int gpu;   /* memory of this GPU may go as messages; -1: none */
 	enum mem_unpack_mode unpack;
-	bool chosen;	/* the caller or the environment chose unpack: no other mode replaces it */
-	bool host_recv; /* messages for the GPU are received into host memory and copied */
+	/* the caller or the environment chose `unpack`, so no other mode replaces it */
+	bool chosen;
+	/* messages for the GPU are received into host memory and copied from there */
+	bool host_recv;
 	_Atomic uint32_t uncovered; /* regions whose pages the driver does not export */
 };
 
@@ -40,7 +44,7 @@ static inline bool comms_takes(const struct engine_session *session,
 
 	if (!plugin)
 		return false;
-	/* A plugin may crash when memory vanishes that it reads. */
+	/* a plugin may crash if memory vanishes while it reads it */
 	if (plugin->host && !region->kind->staged)
 		return !mem_region_vanishes(region);
 	return region->kind->kind == TCPX_MEM_CUDA && plugin->gpu == (int)region->device &&

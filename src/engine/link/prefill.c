@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slices of staged sources: begun while there is room, filled, sent, released. */
+/* Slices of staged sources: begun while staging memory is free, filled, sent, released. */
 #include "engine/link/engine.h"
 #include "engine/link/hold.h"
 #include "engine/link/prefill.h"
@@ -10,18 +10,19 @@
 #include "base/error.h"
 #include "engine/link/stage.h"
 
-#define FILL_STALE_NS (100 * CLOCK_MS_NS) /* decision 23: not sent in time */
-#define FILL_REST_NS (1 * CLOCK_MS_NS)	  /* after so long without a fill the workers sleep */
-#define FILL_ROUSED 8u			  /* workers that are roused for the first slices */
+/* a filled slice that is not sent for so long is given up (decision 23) */
+#define FILL_STALE_NS (100 * CLOCK_MS_NS)
+#define FILL_REST_NS (1 * CLOCK_MS_NS) /* after so long without a fill the workers are asleep */
+#define FILL_ROUSED 8u		       /* how many workers are roused for the first slices */
 
 struct prefill_slice {
-	struct list_node node; /* job->fill.slices; peer->dropped */
+	struct list_node node; /* in job->fill.slices, or in peer->dropped */
 	struct engine_peer *peer;
-	struct core_job *job; /* valid until the fill has ended */
+	struct core_job *job; /* the job exists until the fill has ended */
 	struct stage_block *block;
 	uint64_t linear;
 	uint32_t bytes;
-	bool ready, dropped; /* link.lock */
+	bool ready, dropped; /* under link.lock */
 	int64_t ready_ns;
 	_Atomic uint32_t refs;
 	struct stage_copies copies;
@@ -70,7 +71,7 @@ void prefill_asked(struct engine_peer *peer)
 		mem_staging_rouse(share->stager.pool);
 }
 
-/* link.lock: the job puts no more slices into its block. */
+/* Under link.lock: the job puts no more slices into its block. */
 static void block_spent(struct engine_peer *peer, struct core_job *job)
 {
 	struct stage_block *block = job->fill.block;
@@ -98,7 +99,7 @@ void prefill_hook_drop(struct engine_peer *peer, struct core_job *job)
 	block_spent(peer, job);
 }
 
-/* link.lock: up to which byte the job's slices are filled. */
+/* Under link.lock: the end of the job's bytes that are filled without a gap. */
 static uint64_t ready_upto(const struct core_job *job)
 {
 	uint64_t ready = job->fill.ready;
@@ -114,7 +115,7 @@ static uint64_t ready_upto(const struct core_job *job)
 	return ready;
 }
 
-/* On a thread of the kind, or on that of the pump if the kind copies at once. */
+/* Called on a thread of the memory kind, or on the pumping thread if the kind copies at once. */
 static void slice_filled(struct stage_copies *copies, tcpx_status status)
 {
 	struct prefill_slice *slice = LIST_ENTRY(copies, struct prefill_slice, copies);
@@ -139,8 +140,8 @@ static bool block_fits(const struct stage_block *block, const struct mem_region 
 	       fill->linear + fill->bytes <= block->linear + block->bytes;
 }
 
-/* link.lock. The block for the slice, with a reference: the job's block, a new one that it begins,
- * or one of its own. */
+/* Called under link.lock. The block for the slice, with a reference: the job's current block, a
+ * new one, or a block for this slice alone. */
 static struct stage_block *slice_room(struct engine_peer *peer, const struct core_fill *fill,
 				      bool *out_waits)
 {
@@ -163,15 +164,15 @@ static struct stage_block *slice_room(struct engine_peer *peer, const struct cor
 		block_get(job->fill.block);
 		return job->fill.block;
 	}
-	/* A peer that holds nothing never waits for others; a fill-ahead always waits for the
-	 * pool. */
+	/* A peer that holds no staging never waits for other peers. Filling ahead always waits
+	 * for the pool. */
 	if (share && (fill->ahead || share->spilled || mem_stager_held(&share->stager)))
 		want = BLOCK_OR_WAIT;
 	return block_open(peer, region->kind, region->device, MEM_OUT, fill->linear, fill->bytes,
 			  share, want, out_waits);
 }
 
-/* link.lock. NULL: the peer waits for staging memory, or there is no memory. */
+/* Called under link.lock. NULL: the peer waits for staging memory, or there is no memory. */
 static struct prefill_slice *slice_begin(struct engine_peer *peer, const struct core_fill *fill,
 					 bool *out_waits)
 {
@@ -184,11 +185,11 @@ static struct prefill_slice *slice_begin(struct engine_peer *peer, const struct 
 		return NULL;
 	}
 	slice->peer = peer;
-	peer_get(peer); /* the fill's reference */
+	peer_get(peer); /* a reference for the fill */
 	slice->job = fill->job;
 	slice->linear = fill->linear;
 	slice->bytes = fill->bytes;
-	atomic_store(&slice->refs, 2); /* the job's and the fill's */
+	atomic_store(&slice->refs, 2); /* one reference for the job, one for the fill */
 	list_push_back(&fill->job->fill.slices, &slice->node);
 	core_fill_begin(&peer->link.core, fill);
 	if (fill->linear + fill->bytes == slice->block->linear + slice->block->bytes)
@@ -196,7 +197,7 @@ static struct prefill_slice *slice_begin(struct engine_peer *peer, const struct 
 	return slice;
 }
 
-/* link.lock: begins the next slice; NULL: none may begin. */
+/* Called under link.lock. Begins the next slice; NULL: none may begin. */
 static struct prefill_slice *slice_begin_next(struct engine_peer *peer, struct core_fill *out_fill,
 					      bool *out_waits)
 {
@@ -211,10 +212,9 @@ static struct prefill_slice *slice_begin_next(struct engine_peer *peer, struct c
 	return NULL;
 }
 
-/*
- * link.lock. The first slices after a rest were begun: wakes the workers that will send them, while
- * the device copies, for it takes about as long. They are those that the core kicks next.
- */
+/* Called under link.lock when the first slices after a rest were begun. Wakes the workers that
+ * will send them while the device copies, because both take about as long. They are those that
+ * the core kicks next. */
 static void senders_rouse(struct engine_peer *peer, uint64_t bytes)
 {
 	uint64_t chunks = bytes / CORE_FIRST_CHUNK;
@@ -227,8 +227,8 @@ static void senders_rouse(struct engine_peer *peer, uint64_t bytes)
 	}
 }
 
-/* Only one thread pumps, one slice at a time and in order, so that neighbours are neighbours for
- * the device, too. */
+/* One thread pumps at a time, one slice after the other and in order, so that neighbouring bytes
+ * are neighbours for the device too. */
 void prefill_pump(struct engine_peer *peer)
 {
 	struct prefill_slice *slice;
@@ -240,7 +240,7 @@ void prefill_pump(struct engine_peer *peer)
 	link_lock(&peer->link);
 	if (peer->link.prefill.pumping) {
 		link_unlock_only(&peer->link);
-		return; /* the thread that pumps looks again before it ends */
+		return; /* the thread that pumps now will look once more before it ends */
 	}
 	peer->link.prefill.pumping = true;
 	while ((slice = slice_begin_next(peer, &fill, &waits))) {
@@ -265,9 +265,9 @@ void prefill_pump(struct engine_peer *peer)
 	link_unlock_only(&peer->link);
 }
 
-/* link.lock. Deliveries copy into the caller's memory, which may wait for a page, so the control
- * thread does not run them. False: the worker of a channel runs them, that of the next one if there
- * is none now, or they end with the link. */
+/* Called under link.lock. A delivery copies into the caller's memory and may wait for a page, so
+ * the control thread runs none: the worker of a channel does, or that of the next channel if
+ * there is none now. False: the deliveries are left to it, or end with the link. */
 static bool deliveries_run_here(struct engine_peer *peer)
 {
 	if (!runtime_is_control() || peer->link.core.dead ||
@@ -299,7 +299,7 @@ void prefill_flush(struct engine_peer *peer)
 	list_splice(&blocks, &peer->link.prefill.spent);
 	if (deliveries_run_here(peer))
 		list_splice(&deliveries, &peer->link.prefill.deliveries);
-	/* No request waits for the deliveries of a dead link. */
+	/* no request waits for deliveries of a link that has ended */
 	status = peer->link.core.dead ? peer->link.core.dead_status : TCPX_OK;
 	link_unlock_only(&peer->link);
 	hold_flush(peer);
@@ -335,13 +335,14 @@ uint32_t prefill_claim(const struct core_tx *tx, struct prefill_slice **slices, 
 	}
 	for (i = 0; i < n && at == end; i++)
 		if (slices[i]->linear + slices[i]->bytes <= tx->job->linear)
-			list_remove(&slices[i]->node); /* takes over the job's reference */
+			/* takes over the reference that the job had */
+			list_remove(&slices[i]->node);
 		else
 			prefill_get(slices[i]);
 	return at == end ? n : 0;
 }
 
-/* link.lock: slices of the job use a pool that another client waits for. */
+/* Called under link.lock. Whether slices of the job occupy a pool that another client waits for. */
 static bool slices_in_the_way(const struct core_job *job)
 {
 	struct list_node *pos;
@@ -357,7 +358,7 @@ static bool slices_in_the_way(const struct core_job *job)
 	return false;
 }
 
-/* link.lock. Gives up the slices of a job that were not sent in time. */
+/* Called under link.lock. Gives up the slices of a job that were not sent in time. */
 static void stale_look_job(struct engine_peer *peer, struct core_job *job, int64_t now_ns)
 {
 	const struct prefill_slice *first;
@@ -400,7 +401,7 @@ static void stale_look(struct sys_timer *timer, int64_t now_ns)
 	bool wanted = false;
 
 	atomic_store(&runtime->prefill_watched,
-		     false); /* a peer that waits from now on posts again */
+		     false); /* a peer that begins to wait from now on posts again */
 	LIST_FOREACH(at, &runtime->sessions) {
 		struct engine_session *session = LIST_ENTRY(at, struct engine_session, node);
 

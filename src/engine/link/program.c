@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Builds the sg list of a request: looks up regions, checks ranges, folds neighbours, once. */
+/* Builds the segment list of a request, once: looks up regions, checks ranges, joins neighbouring
+ * pieces. */
 #include "engine/link/import.h"
 #include "engine/link/program.h"
 
@@ -21,7 +22,7 @@ struct builder {
 	uint32_t cap_regions, cap_keys;
 	uint64_t last_local, last_remote;
 	uint32_t last_local_at, last_remote_at;
-	uint32_t needs; /* enum mem_traits, of local memory */
+	uint32_t needs; /* the mem_traits that local memory must have */
 	size_t at;	/* index of the current segment */
 };
 
@@ -228,7 +229,7 @@ static tcpx_status segment_add(struct builder *b, const tcpx_segment *segment, b
 	    last->local_off + (prog->total - last->linear) == segment->local_offset &&
 	    (!remote ||
 	     last->remote_off + (prog->total - last->linear) == segment->remote_offset)) {
-		prog->total += segment->length; /* continues the last segment */
+		prog->total += segment->length; /* it continues the segment before it */
 		return TCPX_OK;
 	}
 	*seg = (struct core_seg){.linear = prog->total,
@@ -262,7 +263,7 @@ static tcpx_status list_memory(struct engine_session *session, size_t count)
 			  "or use shorter lists");
 }
 
-/* Frees the room of neighbours that were folded. */
+/* Frees the memory of segments that were joined to their neighbours. */
 static void list_shrink(struct engine_request *request, size_t count)
 {
 	struct core_prog *prog = &request->prog;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rails of a session, and what the dialling side of a link knows of them towards its peer. */
+/* The rails of a session, and what the dialling side of a link knows about the rails to its
+ * peer. */
 #ifndef ENGINE_LINK_RAIL_STATE_H
 #define ENGINE_LINK_RAIL_STATE_H
 
@@ -13,49 +14,57 @@
 
 struct ctl_dial;
 
-/* Constant once the options are taken, except for `said`. */
+/* Constant once the options are set, except `said`. */
 struct session_rails {
 	struct sockaddr_storage at[ENGINE_RAILS_MAX];
 	uint32_t count;
-	bool named;	 /* by the option bind */
-	bool any_source; /* bind says "auto" or excludes interfaces: other sources will do, too */
-	uint32_t said;	 /* control thread: rails, by bit, whose failure is in the log */
+	bool named; /* the option bind names it */
+	/* bind is "auto" or excludes interfaces, so other source addresses may be used as well */
+	bool any_source;
+	uint32_t said; /* control thread: bits of the rails whose failure is in the log */
 };
 
-/* Of one peer. Control thread, as all that follows. */
+/* What is known of one rail to the peer. Control thread, like all that follows. */
 struct peer_rail {
-	bool dead;		/* the last attempt did not reach the peer */
-	bool back;		/* it works again: its channels return to it */
-	uint16_t segment_bytes; /* largest payload of a packet, if full ones are lost; or 0 */
-	uint32_t tries;		/* failed attempts; each one delays the next longer */
-	int64_t due_ns;		/* when a dead one is tried again */
+	bool dead; /* the last attempt did not reach the peer */
+	bool back; /* the rail works again, and its channels are to return to it */
+	/* largest payload of a packet, if full-sized ones are lost; else 0 */
+	uint16_t segment_bytes;
+	uint32_t tries; /* failed attempts; each one doubles the pause before the next */
+	int64_t due_ns; /* when a dead rail is tried again */
 	int64_t back_ns;
 };
 
 /* Whether full-sized packets of a channel arrive (path_mtu.c). Both sides. */
 struct path_hole {
 	uint32_t epoch;
-	uint32_t timeouts; /* while it stalls: how many must come; 0: not known yet */
-	uint8_t in_vain;   /* connections in a row that carried nothing */
-	uint16_t told;	   /* largest payload, which the fence tells the dialler; or 0 */
+	/* timeouts that TCP must count while the channel stalls; 0: not known yet */
+	uint32_t timeouts;
+	uint8_t in_vain; /* connections in a row on which nothing was acknowledged */
+	uint16_t told;	 /* largest payload that this side's fence asks of the dialler; 0: none */
 	uint64_t acked_bytes;
 	int64_t began_ns, stalled_ns;
-	int64_t seen_ns; /* when the stall was first observed; 0: no stall */
+	int64_t seen_ns; /* when the stall was first seen; 0: there is none */
 };
 
 struct peer_rails {
-	struct peer_rail at[ENGINE_RAILS_MAX + 1]; /* the last: sources that are no rail */
+	/* the last entry: sources that belong to no rail */
+	struct peer_rail at[ENGINE_RAILS_MAX + 1];
 	struct path_hole holes[CORE_CHANNELS_MAX];
 	bool segments_told, hole_said;
-	uint64_t ctl_acked_bytes; /* of the control link, at the last look */
-	int64_t ctl_looked_ns;	  /* the time of that look */
-	int64_t ctl_answered_ns;  /* more was acknowledged after this time */
-	int64_t replacing_ns;	  /* until then, given-up channels are being dialled again */
-	uint8_t of_channel[CORE_CHANNELS_MAX]; /* the rail that each channel was dialled over */
-	struct ctl_dial *probe;		       /* the probe of the rail `probed`; or NULL */
+	/* acknowledged bytes of the control connection, when they were looked at last */
+	uint64_t ctl_acked_bytes;
+	int64_t ctl_looked_ns;	 /* when that was */
+	int64_t ctl_answered_ns; /* more was acknowledged after this time */
+	/* until this time channels that were given up are being dialled again */
+	int64_t replacing_ns;
+	uint8_t of_channel[CORE_CHANNELS_MAX]; /* the rail over which each channel was dialled */
+	/* the dial that tries the rail `probed`; NULL: none */
+	struct ctl_dial *probe;
 	uint32_t probed;
-	struct sockaddr_storage local; /* the control link is bound to it; no family: it is not */
-	int64_t dialled_ns, took_ns;   /* when the first dial began, and how long it took */
+	/* local address of the control connection; no family: it is not bound to one */
+	struct sockaddr_storage local;
+	int64_t dialled_ns, took_ns; /* when the first dial began; how long it took */
 };
 
 #endif

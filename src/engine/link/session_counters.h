@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a session counts; engine_counters() reports it together with what its live peers count. */
+/* The counters of a session. engine_counters() adds those of its live peers. */
 #ifndef ENGINE_LINK_SESSION_COUNTERS_H
 #define ENGINE_LINK_SESSION_COUNTERS_H
 
@@ -10,7 +10,7 @@
 #include <tcpx/tcpx.h>
 
 struct session_counters {
-	struct tcpx_counters gone; /* queue.lock: the sums of peers that are gone */
+	struct tcpx_counters gone; /* under queue.lock: sums of the peers that have been freed */
 	struct ctl_counters ctl;
 	_Atomic uint64_t posted, done, failed, active; /* requests */
 	_Atomic uint64_t notes_in, notes_out;

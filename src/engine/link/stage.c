@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slots of staged memory: filled before a send, committed after a receive. */
+/* Slots of staging memory: filled before a send, copied to their destination after a receive. */
 #include "engine/link/stage.h"
 
 #include <stdlib.h>
@@ -64,9 +64,11 @@ void stage_commit_done(struct stage_copies *copies, tcpx_status status)
 	while (stage->nheld)
 		mem_region_access_end(stage->held[--stage->nheld].region);
 	if (stage->release)
-		stage->release(stage, false); /* first: the peer may then free the memory */
+		/* must come before the end is reported: the peer may free the memory then */
+		stage->release(stage, false);
 	if (status == TCPX_ERR_INVALID && !stage->whole && !stage->xfer_id)
-		status = TCPX_ERR_REMOTE; /* our memory is gone, in the peer's request */
+		/* memory of this side is gone, which is a remote error for the peer's request */
+		status = TCPX_ERR_REMOTE;
 	link_lock(&peer->link);
 	if (stage->whole && stage->whole->xfer.op != TCPX_OP_RECV)
 		core_xfer_moved(&peer->link.core, &stage->whole->xfer, status);
@@ -94,8 +96,7 @@ tcpx_status stage_commit(struct engine_chan *chan)
 	stage->nheld = rx->nheld;
 	rx->held = NULL;
 	rx->nheld = rx->cap_held = 0;
-	/* The core must learn that the commit is under way before it ends, so it begins after
-	 * core_rx_end(). */
+	/* The core must know of the copy before it can end, so it begins after core_rx_end(). */
 	rx->commit = stage;
 	return TCPX_IN_PROGRESS;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encodes the tables that follow a frame's header: destination and source of its payload. */
+/* Encodes the tables between a frame's header and its payload: which memory the pieces go to, or
+ * come from. */
 #include "engine/link/tx_table.h"
 
 #include "mem/region.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that vanishes while a request uses it: copies that stop there, and the error text. */
+/* Memory that vanishes while a request uses it (its owner truncates the file, say): copies that
+ * stop there, and the error text. */
 #include "engine/link/vanish.h"
 
 #include <inttypes.h>
@@ -22,8 +23,8 @@ bool vanish_gather(const struct chan_tx *tx, const struct iovec *iov, uint32_t n
 	return true;
 }
 
-/* The first byte that cannot be read; if all can be read, the first byte, since then it is a write
- * that failed. */
+/* The first byte that cannot be read. If all can be read, the first byte of all, because then a
+ * write failed. */
 static const uint8_t *vanish_first_gone(const struct iovec *iov, uint32_t n)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -52,7 +53,7 @@ static const struct mem_region *prog_region_of(const struct core_prog *prog, con
 	return NULL;
 }
 
-/* xfer: the transfer of a request of ours; NULL: the request is the peer's. */
+/* xfer: the transfer of a request of this side; NULL: the request is the peer's. */
 static void vanish_tell(struct engine_chan *chan, struct core_xfer *xfer,
 			const struct mem_region *region, const uint8_t *at, const char *verb)
 {

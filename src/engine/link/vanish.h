@@ -5,16 +5,18 @@
 
 #include "engine/link/engine.h"
 
-/* tx owner: copies pieces of the frame's own memory to out. False: some of it is gone. */
+/* Called by the channel's tx owner: copies pieces of the frame's own memory to `out`. False: a
+ * part of it is gone. */
 bool vanish_gather(const struct chan_tx *tx, const struct iovec *iov, uint32_t n, uint8_t *out);
 
-/* A part of these pieces of the frame under way is gone and cannot be read, or written: logs the
- * first address, and keeps it for the error of the request if it is ours. The frame's regions are
- * referenced. No lock held. */
+/* A part of these pieces, which belong to the frame under way, is gone and cannot be read or
+ * written. Logs the first such address, and keeps it for the error of the request if that is one
+ * of this side. The caller holds references to the frame's regions, and no lock. */
 void vanish_source(struct engine_chan *chan, const struct iovec *iov, uint32_t n);
 void vanish_sink(struct engine_chan *chan, const struct iovec *iov, uint32_t n);
 
-/* The part of a request's error text about memory that is gone: "" or ", whose ...". link.lock. */
+/* The part of a request's error text about memory that is gone: "" or ", whose ...". Under
+ * link.lock. */
 void vanish_words(const struct engine_request *request, char *out, size_t bytes);
 
 #endif

@@ -8,9 +8,10 @@
 #include <sys/uio.h>
 
 #define WARM_PIECE_MAX (16u << 10) /* the hardware prefetches longer pieces */
-#define WARM_BYTES 256u		   /* prefetched of each piece; more was not faster */
+#define WARM_BYTES 256u		   /* how much of each piece is prefetched; more was not faster */
 #define WARM_LINE 64u
-#define WARM_AHEAD 64u /* most pieces of a receive, which may use only the first ones */
+/* prefetch at most so many pieces of a receive, which may use only the first ones */
+#define WARM_AHEAD 64u
 
 static inline size_t warm_bytes(const struct iovec *piece)
 {

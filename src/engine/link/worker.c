@@ -14,15 +14,19 @@
 #include "sys/fd.h"
 
 #define EVENTS 64
-#define LANES_SLICE_NS 100000 /* it runs for microseconds, but must run at once */
+/* the scheduler's time slice for the lanes' worker: it runs for microseconds, but must start at
+ * once */
+#define LANES_SLICE_NS 100000
 /* Time to spin after the last event while sessions poll busily: 1 MiB x 8 between GPUs went from
  * 7.8 to 11.9 GB/s. */
 #define SPIN_NS (200 * 1000ll)
 /* An application that polled within this time counts as spinning. */
 #define LOOK_NS (20 * 1000ll)
-#define WATCH_NS (50 * 1000ll) /* between two transfers an application that polls pauses for less */
+/* an application that polls pauses between two transfers for less than this */
+#define WATCH_NS (50 * 1000ll)
 #define ROUSE_NS (300 * 1000ll) /* how long a worker that was roused waits for its kick */
-#define LOOK_CORES 8 /* fewer cores are needed by the application that polls and by the workers */
+/* with fewer cores, the application that polls and the other workers need them all */
+#define LOOK_CORES 8
 
 static _Thread_local const struct engine_worker *current;
 
@@ -35,8 +39,8 @@ static void worker_run_kicked(struct engine_worker *worker)
 {
 	struct list_node batch;
 
-	/* Only those of this moment: a channel that is kicked again waits for the next round, after
-	 * the events of the others. */
+	/* Only channels that are in the list now: one that is kicked again waits for the next
+	 * round, after the events of the others. */
 	list_init(&batch);
 	pthread_mutex_lock(&worker->lock);
 	list_splice(&batch, &worker->kicked);
@@ -57,7 +61,8 @@ static void worker_run_kicked(struct engine_worker *worker)
 	}
 }
 
-/* The events of the last round, which may point to these channels, are done. */
+/* Drops the references to channels that worker_bury() was called for. No event of the last round,
+ * which may point to them, is left. */
 static void worker_put_buried(struct engine_worker *worker)
 {
 	for (;;) {
@@ -76,13 +81,15 @@ static void worker_put_buried(struct engine_worker *worker)
 
 #define POLL_NS (CLOCK_MS_NS / 10) /* polling time between two yields */
 #define MOMENT_NS (CLOCK_MS_NS / 20)
-#define TAKEN_NS CLOCK_MS_NS  /* a yield that took this long gave the core to a thread that spins */
-#define CROWDED_NS CLOCK_S_NS /* for this time it sleeps in place of yielding */
+/* a yield that took this long gave the core to another thread that spins */
+#define TAKEN_NS CLOCK_MS_NS
+/* after such a yield the worker sleeps briefly instead of yielding, for this time */
+#define CROWDED_NS CLOCK_S_NS
 
 static _Atomic int64_t looked_ns; /* time of the last worker_looked() */
 static _Atomic bool look_room;
 
-/* A thread that spins must not take a core from the threads that it waits for. */
+/* Whether this worker may spin: it must not take a core from the threads that it waits for. */
 static bool worker_may_spin(void)
 {
 	return sys_cpu_usable() >= 2 * engine_runtime.nworkers && engine_runtime.nworkers > 1;
@@ -119,8 +126,8 @@ static bool worker_spins(const struct engine_worker *worker, int64_t moved_ns)
 
 /* State of a worker that polls and lets other threads use its core. */
 struct turn {
-	int64_t began_ns;   /* since when it has had the core */
-	int64_t crowded_ns; /* when a yield took long; 0: the last one was short */
+	int64_t began_ns;   /* since when the worker has had the core */
+	int64_t crowded_ns; /* when a yield last took long; 0: the last one did not */
 };
 
 /* A thread that this one waits for may need the core. A yield gives the whole time slice away: if
@@ -143,10 +150,12 @@ static void let_others_run(struct turn *turn)
 	turn->began_ns = clock_now_ns();
 }
 
-#define STALE_NS CLOCK_MS_NS	     /* after so long without a look the worker receives again */
-#define FORGET_NS (20 * CLOCK_MS_NS) /* and after so long it sleeps without a time limit */
+/* after so long without a look of the application the worker receives again */
+#define STALE_NS CLOCK_MS_NS
+#define FORGET_NS (20 * CLOCK_MS_NS) /* after so long it sleeps without a time limit again */
 
-/* worker.lock. Takes channels back whose application polls no more. True: some are left. */
+/* Under worker.lock. Takes back the channels on which no application polls any more. True: some
+ * are left. */
 static bool worker_takes_back(struct engine_worker *worker)
 {
 	struct list_node *at = worker->looked_at.next;
@@ -292,7 +301,7 @@ static void worker_enlist(struct engine_chan *chan)
 	if (atomic_exchange(&chan->kick.queued, 1))
 		return;
 	pthread_mutex_lock(&worker->lock);
-	stopped = chan->kick.closed; /* then the channel is freed soon and must not enter */
+	stopped = chan->kick.closed; /* the channel is freed soon, so it must not enter the list */
 	if (!stopped)
 		list_push_back(&worker->kicked, &chan->kick.node);
 	pthread_mutex_unlock(&worker->lock);
@@ -315,7 +324,7 @@ void worker_look_at(struct engine_chan *chan)
 		worker_wake(worker);
 }
 
-/* The channel has something to send; the worker does so soon. */
+/* The channel has something to send: makes its worker call calls->kicked() soon. */
 void worker_kick(struct engine_chan *chan)
 {
 	if (!atomic_load(&chan->tx_blocked) || atomic_load(&chan->tx.lent))

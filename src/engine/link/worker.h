@@ -9,18 +9,21 @@ tcpx_status worker_start(struct engine_worker *worker, uint32_t index, bool lane
 void worker_stop(struct engine_worker *worker);
 void worker_kick(struct engine_chan *chan);
 bool worker_sleeps(const struct engine_chan *chan);
-/* A kick will come within a fraction of a millisecond: a worker that sleeps wakes up now and waits
- * for it. Nothing happens where cores are scarce. Any thread, any lock. */
+/* The channel's worker will be kicked within a fraction of a millisecond: if it sleeps, it wakes
+ * up now and waits for the kick. Does nothing where cores are scarce. Any thread, under any
+ * lock. */
 void worker_rouse(struct engine_worker *worker);
 void worker_again(struct engine_chan *chan); /* the worker calls calls->event(EPOLLIN) soon */
-void worker_poll(struct engine_chan *chan);  /* the same on the worker, which also yields */
-void worker_look(struct engine_chan *chan);  /* the worker calls calls->kicked() soon */
+/* as worker_again(), called on the worker itself, which also yields */
+void worker_poll(struct engine_chan *chan);
+void worker_look(struct engine_chan *chan); /* the worker calls calls->kicked() soon */
 /* An application polls on the channel: the worker takes it back when that stops. Any thread. */
 void worker_look_at(struct engine_chan *chan);
 void worker_bury(struct engine_chan *chan); /* takes over a reference, dropped after the round */
-/* An application polled and found nothing, so the lanes' worker may spin. */
+/* An application polled and found nothing, so the worker of the priority channels may spin. */
 void worker_looked(void);
-/* An application polled just now, so the lanes' worker may be awake. */
+/* Whether an application polled just now, so that the worker of the priority channels may be
+ * awake. */
 bool worker_watched(void);
 bool worker_is_current(const struct engine_worker *worker);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interfaces that lose their carrier: the connections over them move at once, if they can. */
+/* Interfaces that lose their carrier: connections over them move at once to others that work. */
 #include "engine/peer/carrier.h"
 
 #include <errno.h>
@@ -12,8 +12,8 @@
 #include "sys/iface.h"
 #include "sys/sock.h"
 
-/* Whether a channel works on another interface. Without one nothing is given up: TCP repairs a
- * short loss of the carrier, and the silence limit ends a long one. */
+/* Whether a channel over another interface works. If none does, nothing is given up: TCP survives
+ * a short loss of the carrier, and the silence limit ends a long one. */
 static bool carrier_other_works(const struct engine_peer *peer, uint32_t iface)
 {
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
@@ -32,7 +32,7 @@ static void carrier_peer_moves(struct engine_peer *peer, uint32_t iface, const c
 	if (peer->died || !peer->counted_up || !carrier_other_works(peer, iface))
 		return;
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
-		struct engine_chan *chan = peer->link.chan[i]; /* written by this thread only */
+		struct engine_chan *chan = peer->link.chan[i]; /* only this thread writes chan[] */
 
 		if (!chan || chan->iface != iface || atomic_load(&chan->failed))
 			continue;
@@ -50,13 +50,14 @@ static void carrier_peer_moves(struct engine_peer *peer, uint32_t iface, const c
 	atomic_fetch_add(&peer->link.session->counters.carrier_losses, moved);
 }
 
-/* The last data is not acknowledged. The kernel acknowledges even if the reader takes nothing. */
+/* Whether the last data that the channel sent is not acknowledged. The kernel acknowledges data
+ * even if the process does not read it. */
 static bool carrier_unanswered(struct engine_chan *chan)
 {
 	struct net_chan_info info = {0};
 
 	if (!chan->iface)
-		return false; /* the same-host transport has no rail */
+		return false; /* the same-host transport uses no interface */
 	chan_sample_read(chan, &info);
 	return info.unacked_bytes && info.last_ack_ms > info.last_send_ms;
 }
@@ -67,15 +68,15 @@ void carrier_look(struct engine_peer *peer, int64_t now_ns)
 	bool lives = false;
 
 	if (step > 2 * CLOCK_S_NS)
-		step = 0; /* the first look, or this process did not run meanwhile */
+		step = 0; /* the first look, or this process was stopped meanwhile */
 	peer->control.looked_ns = now_ns;
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
 		struct engine_chan *chan = peer->link.chan[i];
 
 		if (!chan || atomic_load(&chan->failed))
 			continue;
-		/* A worker that owes a sample since the last beat is in a call: nothing is known
-		 * of the channel. */
+		/* The worker has not taken the sample that the last heartbeat asked for, so it is
+		 * inside a call: nothing is known of the channel. */
 		chan->sample.late = chan->iface && !chan_sample_ask(chan);
 		if (!chan->sample.late)
 			chan->stuck_ns = carrier_unanswered(chan) ? chan->stuck_ns + step : 0;

@@ -7,7 +7,8 @@
 #include "engine/link/carrier_state.h"
 
 void carrier_changed(void *arg, unsigned index, const char *name, int up);
-/* Each beat: gives up channels whose data is not acknowledged, if another channel still works. */
+/* At each heartbeat: gives up channels whose data is not acknowledged, if another channel still
+ * works. */
 void carrier_look(struct engine_peer *peer, int64_t now_ns);
 
 #endif

@@ -18,7 +18,8 @@
 
 #define CONNECT_NS (10 * CLOCK_S_NS)
 
-/* Control thread, which also accepts: if there is a link with that session by now, it is used. */
+/* On the control thread, which also accepts links: a link with that session that exists by now is
+ * used. */
 static void connect_dial_run(void *arg)
 {
 	struct engine_peer *peer = arg, *other = NULL;
@@ -31,13 +32,13 @@ static void connect_dial_run(void *arg)
 		peer_dial_start(peer);
 		return;
 	}
-	peer->exposed = false; /* its handle is not given out */
+	peer->exposed = false; /* its handle is not returned */
 	peer->dialling.duplicate_of = other->slot_id;
 	peer_put(other);
 	peer_die(peer, TCPX_ERR_EXISTS, 0, "already linked");
 }
 
-/* Chooses how the dial authenticates. */
+/* Chooses how the dial authenticates: by identity, by the session's key, or not at all. */
 static void connect_choose_auth(struct engine_peer *peer, const struct wire_info *info)
 {
 	struct engine_session *session = peer->link.session;
@@ -56,7 +57,8 @@ static void connect_choose_auth(struct engine_peer *peer, const struct wire_info
 	}
 }
 
-/* A link-local address belongs to one link: if it names none, to that of a rail. */
+/* A link-local address is valid on one interface only: if the address names none, it gets that of
+ * a rail. */
 static tcpx_status connect_check_scopes(struct engine_peer *peer)
 {
 	const struct engine_session *session = peer->link.session;
@@ -134,9 +136,9 @@ static tcpx_status connect_take_target(struct engine_peer *peer, const struct wi
 	return connect_check_target(peer);
 }
 
-/* A name that a thread looks up while the caller goes on. */
+/* A name that another thread looks up while the caller goes on. */
 struct look_up {
-	struct engine_peer *peer; /* with a reference, which keeps its session, too */
+	struct engine_peer *peer; /* holds a reference, which keeps the session, too */
 	tcpx_status status;
 	tcpx_error error;
 	struct sockaddr_storage addrs[WIRE_ADDR_MAX];
@@ -205,7 +207,7 @@ static tcpx_status connect_look_up_start(struct engine_peer *peer, const char *a
 	return status;
 }
 
-/* Waits while the peer connects. If it fails: the peer's stored error. */
+/* Waits while the peer connects. If connecting fails, returns the peer's stored error. */
 static tcpx_status connect_wait(struct engine_peer *peer, int64_t deadline_ns)
 {
 	tcpx_status status = TCPX_OK;
@@ -239,7 +241,7 @@ struct forget_call {
 	bool goodbye;
 };
 
-/* Hides the handle first, so that no caller dials its link again. */
+/* Hides the handle first, so that no caller makes the peer dial again. */
 static void connect_forget_run(void *arg)
 {
 	struct forget_call *call = arg;
@@ -258,7 +260,8 @@ static void connect_forget_run(void *arg)
 	peer_put(link);
 }
 
-/* The handle is given out while the peer connects, so its end raises an event. False: it ended. */
+/* Gives the handle to the application while the peer connects, so its end will raise an event.
+ * False: the peer has ended. */
 static bool peer_expose(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->link.session;
@@ -271,7 +274,8 @@ static bool peer_expose(struct engine_peer *peer)
 	return lives;
 }
 
-/* Other callers may wait for that peer, too: it goes on when this caller's time is over. */
+/* Waits for a peer that already connects. Other callers may wait for it too, so it goes on when
+ * this caller's time is over. */
 static tcpx_status connect_known(struct engine_peer *peer, int64_t deadline_ns, int nonblocking,
 				 tcpx_peer *out_peer)
 {
@@ -279,13 +283,14 @@ static tcpx_status connect_known(struct engine_peer *peer, int64_t deadline_ns, 
 		nonblocking && peer_expose(peer) ? TCPX_OK : connect_wait(peer, deadline_ns);
 
 	if (status == TCPX_OK) {
-		(void)peer_expose(peer); /* the application has its handle from now on */
+		/* the application has its handle from now on, so its end raises an event */
+		(void)peer_expose(peer);
 		out_peer->id = peer->slot_id;
 	}
 	return status;
 }
 
-/* A live peer that was dialled at one of the same addresses, with a reference. */
+/* A live peer that was dialled at one of these addresses, with a reference. */
 static struct engine_peer *peer_by_address(const struct engine_peer *fresh)
 {
 	struct engine_session *session = fresh->link.session;
@@ -312,7 +317,7 @@ static struct engine_peer *peer_by_address(const struct engine_peer *fresh)
 	return found;
 }
 
-/* The link with the session of an info, if it exists or may be dialled again; with a reference. */
+/* The link with the session of an info, with a reference, if it exists or may be dialled again. */
 static struct engine_peer *peer_of_info(struct engine_session *session,
 					const struct wire_info *info, int nonblocking)
 {
@@ -320,12 +325,12 @@ static struct engine_peer *peer_of_info(struct engine_session *session,
 	uint64_t id;
 
 	if (!memcmp(info->uuid, session->uuid, sizeof(info->uuid)))
-		return NULL; /* a session may be its own peer */
+		return NULL; /* a session may be its own peer, over a second link */
 	peer = peer_by_uuid(session, info->uuid, identity_is_keyed(info), NULL);
 	id = peer ? peer->slot_id : reconnect_find(session, info->uuid, identity_is_keyed(info));
 	if (peer)
 		peer_put(peer);
-	peer = id ? reconnect_use(session, id, true) : NULL; /* it may end at any moment */
+	peer = id ? reconnect_use(session, id, true) : NULL; /* the link may end at any moment */
 	/* The handle may point to the link of another session by now, or the link just ended. */
 	if (peer && (!peer_is(peer, info->uuid) || (nonblocking && !peer_expose(peer)))) {
 		peer_put(peer);
@@ -334,7 +339,8 @@ static struct engine_peer *peer_of_info(struct engine_session *session,
 	return peer;
 }
 
-/* Frees a peer that was made for a dial which is not needed: the session is linked already. */
+/* Frees a peer that was made for a dial that is not needed, because the session is linked
+ * already. */
 static void connect_drop(struct engine_peer *peer)
 {
 	struct forget_call forget = {.peer = peer};
@@ -343,7 +349,8 @@ static void connect_drop(struct engine_peer *peer)
 	peer_put(peer);
 }
 
-/* TCPX_OK: *out_known is already linked, or, if it is NULL, `peer` connects. */
+/* TCPX_OK: if *out_known is set, the session is already linked by that peer; if it is NULL,
+ * `peer` connects. */
 static tcpx_status connect_dial(struct engine_peer *peer, const struct wire_info *info,
 				const char *address, const struct connect_call *call,
 				struct engine_peer **out_known)
@@ -420,7 +427,7 @@ tcpx_status engine_connect(struct engine_session *session, const struct wire_inf
 		status = connect_dial(peer, info, address, &call, &known);
 	}
 	if (known) {
-		if (peer) /* the peer created above is not needed */
+		if (peer) /* the peer that was created for the dial is not needed */
 			connect_drop(peer);
 		status = connect_known(known, call.deadline_ns, call.nonblocking, out_peer);
 		peer_put(known);
@@ -462,7 +469,8 @@ tcpx_status engine_disconnect(struct engine_session *session, uint64_t peer_id)
 	struct forget_call call = {.goodbye = true};
 
 	session_lock(session);
-	call.peer = handle_find(&session->peers, peer_id); /* not its present link */
+	/* the peer that the handle was given for, not the one of its link now */
+	call.peer = handle_find(&session->peers, peer_id);
 	if (call.peer)
 		peer_get(call.peer);
 	session_unlock(session);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits of inbound peers. A process with the key may dial as often as it likes, and each peer
- * takes about 40 KB. */
+/* Limits on inbound peers: a process that has the key may dial as often as it likes, and each
+ * peer takes about 40 KB. */
 #include "engine/peer/inbound.h"
 
 #include "engine/peer/peer_calls.h"
 #include "sys/addr.h"
 
-#define HALF_OF_SOURCE 256 /* a host may start all its ranks at once */
-#define DEAD_KEPT 64	   /* the application can query that many dead peers */
+/* half-open peers of one source; a host may start all its ranks at once */
+#define HALF_OF_SOURCE 256
+#define DEAD_KEPT 64 /* dead peers whose handles the application can still query */
 
 void inbound_init(struct session_inbound *inbound)
 {
@@ -56,7 +57,7 @@ void inbound_ends(struct engine_peer *peer)
 	peer->link.session->inbound.live -= peer->inbound.live;
 }
 
-/* Removes it from the queue of peers to accept, if no caller took it. */
+/* Removes the peer from the queue of tcpx_session_accept(), if no caller has taken it. */
 static void inbound_leave_accepts(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->link.session;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Log lines about lost connections: a process that dies takes all of its peer's connections with
- * it, one after the other. Their lines wait until it is known whether the peer outlives them. */
+/* Log lines about lost connections. A process that dies loses all its connections, one after the
+ * other, so the lines wait until it is known whether the peer survives. */
 #include "engine/peer/losses.h"
 
 #include "base/clock.h"
@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "engine/peer/peer_calls.h"
 
-#define TOGETHER_NS (200 * CLOCK_MS_NS) /* losses within this time have one cause */
+#define TOGETHER_NS (200 * CLOCK_MS_NS) /* connections lost within this time have one cause */
 
 static void losses_begin(struct peer_losses *losses)
 {

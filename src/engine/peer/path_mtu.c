@@ -14,17 +14,19 @@
 #include "sys/addr.h"
 #include "sys/sock.h"
 
-/* Payloads of packets that pass where full ones do not: IPv6 guarantees packets of 1280 bytes, IPv4
- * of 576 in practice. */
+/* Payload of packets that get through where full-sized ones do not: every IPv6 path carries
+ * packets of 1280 bytes, every IPv4 path in practice packets of 576. */
 #define SEGMENT_V6 1220
 #define SEGMENT_V4 536
-#define HOLE_NS (5 * CLOCK_S_NS / 2) /* nothing is acknowledged for this time */
-#define TIMEOUTS 3		     /* and the first packet was sent again this often in a row */
-#define PROVEN_BYTES (64u << 10)     /* after so many bytes, full packets have passed */
+#define HOLE_NS (5 * CLOCK_S_NS / 2) /* nothing of what was sent is acknowledged for this time, */
+#define TIMEOUTS 3		     /* and TCP sent the first packet again this often in a row */
+/* if so many bytes were acknowledged, full-sized packets have got through */
+#define PROVEN_BYTES (64u << 10)
 #define CHANNELS_IN_VAIN 3
 #define REPLACE_NS (10 * CLOCK_S_NS)
 #define SETTLED_NS CLOCK_S_NS
-#define SEEN_NS (100 * CLOCK_MS_NS) /* packets under way have arrived by then */
+/* packets that were under way when the stall was seen have arrived by then */
+#define SEEN_NS (100 * CLOCK_MS_NS)
 
 static const struct peer_rail *path_mtu_rail(const struct engine_peer *peer, uint32_t rail)
 {
@@ -68,7 +70,7 @@ static bool path_mtu_ends_of(int fd, struct sockaddr_storage *local,
 	return sys_sock_local(fd, local) == TCPX_OK && sys_sock_remote(fd, remote) == TCPX_OK;
 }
 
-/* Whether the control link, whose packets are small, uses the same path. */
+/* Whether the control connection, whose packets are small, takes the same path as the channel. */
 static bool path_mtu_same_as_control(const struct engine_peer *peer, const struct engine_chan *chan)
 {
 	struct sockaddr_storage local, remote;
@@ -86,8 +88,8 @@ void path_mtu_ends(struct engine_chan *chan)
 	chan->ends_known = chan->iface && path_mtu_ends_of(fd, &chan->ends[0], &chan->ends[1]);
 }
 
-/* Whether more of the data sent on the control link was acknowledged. Segments of the other side
- * prove nothing: if only our packets are lost, they keep coming, each with an old
+/* Notes whether more of what was sent on the control connection is acknowledged. Packets from the
+ * peer prove nothing: if only our packets are lost, the peer's still arrive, each with an old
  * acknowledgement. */
 static void path_mtu_look_control(struct engine_peer *peer, int64_t now_ns)
 {
@@ -100,7 +102,8 @@ static void path_mtu_look_control(struct engine_peer *peer, int64_t now_ns)
 		return;
 	if (info.tcpi_bytes_acked > rails->ctl_acked_bytes)
 		rails->ctl_answered_ns = rails->ctl_looked_ns;
-	rails->ctl_acked_bytes = info.tcpi_bytes_acked; /* less: it is another connection */
+	/* fewer bytes than before: the connection was made anew */
+	rails->ctl_acked_bytes = info.tcpi_bytes_acked;
 	rails->ctl_looked_ns = now_ns;
 }
 
@@ -126,7 +129,7 @@ void path_mtu_replace(struct engine_chan *chan, int err)
 	chan_fail(chan, TCPX_ERR_CHANNEL_LOST, err);
 }
 
-/* Replaces a channel, of which `up` are there. */
+/* Replaces one channel of the `up` that are up. */
 static void path_mtu_replace_one(struct engine_chan *chan, uint32_t *up)
 {
 	--*up;
@@ -147,7 +150,8 @@ uint32_t path_mtu_settled(const struct engine_peer *peer, int64_t now_ns)
 	return count;
 }
 
-/* Whether full packets are lost for too long to be congestion, while smaller ones pass. */
+/* Whether full-sized packets are lost for longer than congestion would explain, while smaller
+ * ones get through. */
 static bool path_mtu_is_hole(struct engine_peer *peer, const struct engine_chan *chan,
 			     const struct net_chan_info *info, int64_t now_ns)
 {
@@ -163,21 +167,22 @@ static bool path_mtu_is_hole(struct engine_peer *peer, const struct engine_chan 
 		return false;
 	if (!hole->seen_ns)
 		hole->seen_ns = now_ns;
-	/* Without the control link, the channel's own handshake just before shows that small ones
-	 * pass. */
+	/* If the control connection takes another path, the channel's own handshake, just before,
+	 * shows that small packets get through. */
 	if (!path_mtu_same_as_control(peer, chan))
 		return young && info->timeouts >= TIMEOUTS && stalled_ns >= HOLE_NS &&
 		       hole->stalled_ns - hole->began_ns < HOLE_NS;
-	/* After the network was cut, the control link may be answered long before TCP sends the
-	 * lost packet again: only retransmissions after that answer count. An answer of the first
-	 * second, or from before the stall was seen, which a late beat delays, may be older than
-	 * the cut. */
+	/* After a network outage the control connection may be answered long before TCP sends the
+	 * lost packet again, so only retransmissions after that answer count. An answer from the
+	 * first second, or from before the stall was seen (a late heartbeat delays this), may be
+	 * older than the outage. */
 	if (!hole->timeouts && peer->rails.ctl_answered_ns > hole->stalled_ns + CLOCK_S_NS &&
 	    peer->rails.ctl_answered_ns > hole->seen_ns + SEEN_NS)
 		hole->timeouts = info->timeouts + 1;
 	if (!hole->timeouts || info->timeouts < TIMEOUTS || info->last_send_ms < 300)
 		return false;
-	/* If full packets have passed before, the path has changed: the next channel shows it. */
+	/* If full-sized packets got through before, the path has changed; the next channel will
+	 * show it. */
 	return info->timeouts >= hole->timeouts + !young &&
 	       stalled_ns >= (young ? HOLE_NS : peer->link.session->tuning.silent_ns);
 }
@@ -249,7 +254,7 @@ static void path_mtu_look_channel(struct engine_peer *peer, struct engine_chan *
 		path_mtu_found(peer, chan, &info, up);
 		return;
 	}
-	/* The other channels of that rail need not find out for themselves. */
+	/* Other channels over that rail need not find out by themselves. */
 	limit = peer->dialler ? path_mtu_channel(peer, peer->rails.of_channel[chan->index]) : 0;
 	if (limit && info.segment_bytes > limit)
 		path_mtu_replace_one(chan, up);
@@ -263,7 +268,7 @@ void path_mtu_look(struct engine_peer *peer, int64_t now_ns)
 	for (uint32_t i = 0; peer->counted_up && i <= peer->nbulk && !peer->died; i++) {
 		struct engine_chan *chan = peer->link.chan[i];
 
-		/* The same-host transport has no interface. */
+		/* the same-host transport has no interface */
 		if (chan && chan->iface && !chan->sample.late && !comms_slot(peer, i) &&
 		    !atomic_load(&chan->failed))
 			path_mtu_look_channel(peer, chan, &up, now_ns);

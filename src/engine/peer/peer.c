@@ -23,9 +23,10 @@
 #include "sys/futex.h"
 
 #define CONNECT_LIMIT_NS (10 * CLOCK_S_NS)
-#define DEATHS_SAID 50 /* lines about dead peers in 10 s */
+#define DEATHS_SAID 50 /* at most so many lines about dead peers in 10 s */
 
-/* Wipes its keys: the slot is used for another peer and freed only with the session. */
+/* Overwrites the peer's keys: its memory is used again for another peer, and freed only with the
+ * session. */
 static void peer_wipe_keys(struct engine_peer *peer)
 {
 	explicit_bzero(peer->dialling.key, sizeof(peer->dialling.key));
@@ -53,7 +54,7 @@ struct engine_peer *engine_peer_get(struct engine_session *session, uint64_t pee
 {
 	struct engine_peer *peer;
 
-	/* The reference of the list is dropped only under session.lock. */
+	/* the reference that the list holds is dropped only under session.lock */
 	session_lock(session);
 	peer = handle_find(&session->peers, peer_id);
 	if (peer && peer->reconnect.now)
@@ -124,14 +125,16 @@ static void peer_drop_fences(struct engine_peer *peer)
 	}
 }
 
-/* One line for the peer and all its channels that ended with it. */
+/* Logs one line for the peer and for all its channels that ended with it. */
 static void peer_log_death(struct engine_peer *peer)
 {
-	static struct log_limit limit; /* a peer that keeps returning must not fill the log */
+	/* a peer that connects and dies again and again must not fill the log */
+	static struct log_limit limit;
 	const tcpx_error *error = &peer->error;
 	uint32_t lost = losses_take(peer);
 
-	if (peer->reconnect.successor && !peer->counted_up) { /* the log already has the loss */
+	/* the loss of its link is in the log already */
+	if (peer->reconnect.successor && !peer->counted_up) {
 		if (reconnect_failed_anew(peer, error->status))
 			LOG_INFO("%s", error->what);
 		return;
@@ -150,14 +153,14 @@ static void peer_log_death(struct engine_peer *peer)
 		LOG_WARN("%s; next: %s", error->what, error->next);
 }
 
-/* It connected to a session with NO_ACCEPT, which did not connect to it. */
+/* Whether the peer connected to a session with NO_ACCEPT, which did not connect to it. */
 bool peer_hidden(const struct engine_peer *peer)
 {
 	return (peer->link.session->flags & TCPX_SESSION_NO_ACCEPT) && !peer->dialler &&
 	       !peer->exposed;
 }
 
-/* Control thread. Everything of the peer ends with the error's status. */
+/* Control thread. Ends the peer, its channels, and its requests, which get the error's status. */
 static void peer_end(struct engine_peer *peer, const tcpx_error *error)
 {
 	struct engine_chan *chans[CORE_CHANNELS_MAX];
@@ -166,7 +169,7 @@ static void peer_end(struct engine_peer *peer, const tcpx_error *error)
 	bool was_up = peer->counted_up, exposed, unknown, leased;
 	uint32_t i, lost;
 
-	session_lock(session); /* look-ups by any thread */
+	session_lock(session); /* other threads look peers up */
 	peer->died = true;
 	unknown = peer_hidden(peer);
 	exposed = (was_up && !unknown) || peer->exposed;
@@ -221,12 +224,13 @@ static void peer_end(struct engine_peer *peer, const tcpx_error *error)
 		atomic_fetch_add(&session->counters.protocol_errors, 1);
 	peer_set_state(peer, TCPX_PEER_DEAD);
 	link_progress(&peer->link);
-	if (exposed) /* the application has a handle of no other peer */
+	if (exposed) /* the application has no handle of the others */
 		peer_event(peer,
 			   status == TCPX_ERR_PEER_RESTARTED ? TCPX_EVENT_PEER_RESTARTED
 							     : TCPX_EVENT_PEER_DOWN,
 			   status, 0);
-	/* The application never had its handle, or it belongs to another handle. Others stay. */
+	/* The application never had the handle, or the peer was made for another peer's handle:
+	 * nobody can ask for it, so it is forgotten at once. Other dead peers stay. */
 	if ((!exposed && !peer->dialler) || unknown || peer->reconnect.successor)
 		peer_forget(peer);
 	else if (!peer->dialler)
@@ -256,8 +260,7 @@ void peer_die_last(struct engine_peer *peer)
 	peer_end(peer, &error);
 }
 
-/* Removes it from the session's list; its handle is stale from now on. Control thread, after it
- * died. */
+/* Removes a dead peer from the session's list. Its handle is stale from then on. Control thread. */
 void peer_forget(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->link.session;

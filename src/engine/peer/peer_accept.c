@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The accepting side: which dials are allowed, how they are answered, and the links they become. */
+/* The accepting side: which dials are allowed, how they are answered, and the links that result. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -91,8 +91,8 @@ static bool accept_same_uuid(const uint8_t *a, const uint8_t *b)
 	return !memcmp(a, b, WIRE_UUID_BYTES);
 }
 
-/* One link per pair: a link that is up stays; of two simultaneous dials that of the lower uuid
- * survives. */
+/* There is one link for each pair of sessions. A link that is up stays; of two simultaneous dials
+ * that of the lower uuid stays. */
 static bool accept_own_dial_wins(struct engine_session *session, const struct wire_hello *dial)
 {
 	struct engine_peer *peer;
@@ -160,8 +160,9 @@ static void accept_answer(void *arg, const struct wire_hello *dial,
 		answer->status = -TCPX_ERR_INTERNAL;
 }
 
-/* Two simultaneous dials, both answered and authenticated: that of the lower uuid becomes the link.
- * The other connection stays open until the link is up, or the peer would see its end first. */
+/* Of two simultaneous dials, both answered and authenticated, that of the lower uuid becomes the
+ * link. The other connection stays open until the link is up, or the peer would see its end
+ * before that. */
 static bool accept_own_dial_won(struct engine_peer *ours, const struct ctl_conn *conn)
 {
 	if (memcmp(ours->link.session->uuid, conn->remote.uuid, WIRE_UUID_BYTES) > 0)
@@ -174,7 +175,7 @@ static bool accept_own_dial_won(struct engine_peer *ours, const struct ctl_conn 
 static bool accept_settle_dial(struct engine_peer *old, const struct ctl_conn *conn,
 			       struct engine_peer **out_adopt)
 {
-	if (old->counted_up) { /* our dial was quicker */
+	if (old->counted_up) { /* our dial was faster */
 		sys_fd_close(conn->fd);
 		return false;
 	}
@@ -192,10 +193,10 @@ static bool accept_settle_dial(struct engine_peer *old, const struct ctl_conn *c
 	return true;
 }
 
-/* Settles the new connection with a peer of the same uuid. False: the connection is not needed.
- * Else it replaces our own dial, whose handle and requests go on (*out_adopt), or an older
- * connection of the peer. *out_adopt has no reference: only this thread removes a live peer from
- * the list. */
+/* Decides about the new connection if a peer of the same uuid exists. False: the connection is
+ * not needed. Otherwise it replaces our own dial, whose handle and requests continue
+ * (*out_adopt), or an older connection of the peer. *out_adopt holds no reference: only this
+ * thread removes a live peer from the list. */
 static bool accept_settle(struct engine_session *session, const struct ctl_conn *conn,
 			  struct engine_peer **out_adopt)
 {
@@ -223,7 +224,7 @@ static void accept_control(struct engine_session *session, const struct ctl_conn
 	if (!accept_settle(session, conn, &peer))
 		return;
 	if (peer) {
-		session_lock(session); /* look-ups by address */
+		session_lock(session); /* other threads look peers up by address */
 		peer->dialler = false;
 		session_unlock(session);
 	} else {
@@ -233,14 +234,15 @@ static void accept_control(struct engine_session *session, const struct ctl_conn
 			return;
 		}
 		memcpy(peer->who.uuid, conn->remote.uuid,
-		       sizeof(peer->who.uuid)); /* look-ups find it */
+		       sizeof(peer->who.uuid)); /* from now on look-ups by uuid find the peer */
 		peer->who.keyed = conn->proven;
 		inbound_begins(peer, &conn->remote_addr);
 		peer_enlist(peer);
 	}
 	peer->reconnect.awaiting = false;
 	peer->dialling.deadline_ns = clock_now_ns() + ACCEPT_NS;
-	if (session->plugin) /* wait for its setup, which may take longer */
+	/* tells the peer to wait for the plugin's setup, which may take longer */
+	if (session->plugin)
 		peer->dialling.deadline_ns += session->plugin->setup_ns;
 	peer_connect_timer(peer);
 	status = peer_control_up(peer, conn, false);
@@ -289,7 +291,7 @@ const struct ctl_accept_ops peer_accept_ops = {
 	.identity = accept_identity,
 };
 
-/* The peer that this nonce was offered to. */
+/* The peer to which this nonce was offered. */
 static struct engine_peer *accept_peer_of_nonce(struct engine_session *session,
 						const uint8_t nonce[LOCAL_NONCE_BYTES])
 {
@@ -320,6 +322,6 @@ int peer_local_arrived(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16
 
 	if (!found || channel > found->nbulk)
 		return 0;
-	peer_attach(found, channel, epoch, chan); /* owns it either way */
+	peer_attach(found, channel, epoch, chan); /* takes the connection over, even on failure */
 	return 1;
 }

@@ -13,7 +13,8 @@
 #include "sys/addr.h"
 #include "sys/futex.h"
 
-/* link.lock: whether anything is under way that was posted no later than `until` and `notes`. */
+/* Called under link.lock. Whether anything is under way that was posted no later than `until` and
+ * `notes`. */
 static bool flush_pending(struct engine_peer *peer, uint64_t until, uint64_t notes)
 {
 	struct core_xfer *xfer = NULL;
@@ -42,7 +43,8 @@ tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64
 		link_lock(&peer->link);
 		if (peer->link.core_done)
 			status = error_raise(&peer->error);
-		else if (pending_waits(peer)) /* it is sent when the link is up: look again then */
+		/* its requests are sent when the link is up: check again then */
+		else if (pending_waits(peer))
 			wait = true;
 		else if (peer->link.core_ready && first) {
 			first = false;
@@ -56,7 +58,7 @@ tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64
 		if (!wait)
 			break;
 		if (sys_futex_wait(&peer->link.flush.word, word, deadline) < 0) {
-			status = TCPX_IN_PROGRESS; /* the posted requests go on */
+			status = TCPX_IN_PROGRESS; /* the requests themselves go on */
 			break;
 		}
 	}
@@ -86,7 +88,7 @@ tcpx_status engine_peer_find(struct engine_session *session, const char *name, t
 	return TCPX_OK;
 }
 
-/* Takes new samples of its channels. */
+/* Asks the workers for new samples of the peer's channels. */
 static void peer_sample_channels(struct engine_peer *peer)
 {
 	struct engine_chan *chans[CORE_CHANNELS_MAX];
@@ -153,7 +155,7 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 	return TCPX_OK;
 }
 
-/* link.lock */
+/* Called under link.lock. */
 static void channel_describe(struct engine_chan *chan, tcpx_channel_info *out_info)
 {
 	struct net_chan_info net = {{0}};

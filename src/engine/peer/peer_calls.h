@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a peer does: the functions of its files, and what the public calls of a peer do. */
+/* The functions of the files about peers, and those that the public calls about peers use. */
 #ifndef ENGINE_PEER_PEER_CALLS_H
 #define ENGINE_PEER_PEER_CALLS_H
 
@@ -11,7 +11,7 @@
 #include "engine/peer/session_advertised.h"
 #include "engine/request/request_calls.h"
 
-/* The next step of a session that may not leave loopback. */
+/* The advice for a session that may not leave loopback. */
 #define ENGINE_NEXT_KEY                                                                            \
 	"give TCPX_KEY_FILE or --key FILE on both sides ('tcpx key new FILE' makes one), or go "   \
 	"without (--insecure; in a program TCPX_SESSION_INSECURE)"
@@ -29,28 +29,31 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 tcpx_status engine_peer_error(struct engine_session *session, uint64_t peer_id,
 			      tcpx_error *out_error);
 void engine_counters(struct engine_session *session, tcpx_counters *out_counters);
-void engine_key(struct engine_session *session, char out_key[65]); /* hex, or "" */
+/* hex; "": the session has no key */
+void engine_key(struct engine_session *session, char out_key[65]);
 
 /* The live peer of a handle with a reference, or NULL and ERR_STALE as the last error. */
 struct engine_peer *engine_peer_get(struct engine_session *session, uint64_t peer_id);
 
-/* peer_*.c: control thread unless said otherwise */
+/* In peer_*.c; on the control thread unless noted. */
 void peer_woken(struct sys_post *post);
-void peer_free(struct link *link); /* any thread: the last reference is gone */
+void peer_free(struct link *link); /* any thread: the last reference was dropped */
 void peer_counters_add(tcpx_counters *sum, const struct core_link *link);
 void peer_die(struct engine_peer *peer, tcpx_status status, int err, const char *what);
-void peer_die_last(struct engine_peer *peer);	  /* with this thread's last error */
-bool peer_hidden(const struct engine_peer *peer); /* session.lock held; see NO_ACCEPT */
+void peer_die_last(struct engine_peer *peer); /* the error is the thread's last error */
+/* called under session.lock; NO_ACCEPT hides the peer */
+bool peer_hidden(const struct engine_peer *peer);
 tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *conn, bool dialler);
 void peer_control_again(struct engine_peer *peer, const struct ctl_conn *conn);
 tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epoch,
 			struct net_chan *net);
-/* Removes channels that failed or that the peer closed. */
+/* Removes channels that have failed or that the peer has closed. */
 void peer_take_down(struct engine_peer *peer);
-/* The last call of a channel of a dead peer has returned. */
+/* The last call inside a channel of a dead peer has returned. */
 void peer_left_dead(struct engine_chan *chan);
-bool peer_malformed(tcpx_status status);      /* the peer broke the protocol */
-void peer_check_up(struct engine_peer *peer); /* it is up once all its channels are there */
+/* whether the status means that the peer broke the protocol */
+bool peer_malformed(tcpx_status status);
+void peer_check_up(struct engine_peer *peer); /* declares the peer up if all its channels are */
 void peer_set_state(struct engine_peer *peer, enum tcpx_peer_state state);
 void peer_event(struct engine_peer *peer, enum tcpx_event_type type, tcpx_status status,
 		uint32_t channel);
@@ -63,7 +66,8 @@ extern const struct ctl_accept_ops peer_accept_ops;
 void peer_fill_hello(struct engine_session *session, struct wire_hello *hello);
 void peer_forget(struct engine_peer *peer);
 void peer_redial_later(struct engine_peer *peer, uint32_t channel);
-void peer_redial_parked(struct engine_peer *peer, uint32_t channel); /* its rail has no carrier */
+/* when the channel's rail has no carrier */
+void peer_redial_parked(struct engine_peer *peer, uint32_t channel);
 void peer_redial_now(struct engine_peer *peer);
 void peer_control_lost(struct engine_peer *peer, tcpx_status status, int err);
 void peer_control_later(struct engine_peer *peer);

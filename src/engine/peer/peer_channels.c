@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The channels of a peer: attached, lost one by one, or ended by its death. Control thread. */
+/* The channels of a peer: how they are attached, and lost one by one or with the peer. Control
+ * thread. */
 #include <errno.h>
 
 #include "base/clock.h"
@@ -11,7 +12,7 @@
 #include "engine/peer/path_mtu.h"
 #include "engine/link/place.h"
 
-/* Control thread. Owns net in every case. */
+/* Attaches a connection as the channel's transport. Control thread. Owns `net` even on failure. */
 tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epoch,
 			struct net_chan *net)
 {
@@ -22,7 +23,8 @@ tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epo
 	tcpx_status status;
 
 	if (slot && !net->ops->message)
-		return comms_guide(peer, channel, epoch, net); /* attached with its comms */
+		/* the channel is attached once its comms are set up */
+		return comms_guide(peer, channel, epoch, net);
 	status = chan_create(peer, channel, epoch, net,
 			     place_of_nic(slot ? comms_nic_name(slot->comms) : NULL, iface), &chan);
 	if (status != TCPX_OK) {
@@ -32,7 +34,7 @@ tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epo
 	chan->iface = iface;
 	chan->comms = slot ? slot->comms : NULL;
 	path_mtu_ends(chan);
-	atomic_store(&chan->tx_owner, OWNER_BUSY); /* until the worker polls it */
+	atomic_store(&chan->tx_owner, OWNER_BUSY); /* until the worker polls the channel */
 	link_lock(&peer->link);
 	status = peer->link.chan[channel] || peer->died
 			 ? TCPX_ERR_STALE
@@ -51,7 +53,7 @@ tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epo
 		peer->transport = transport;
 	link_unlock_only(&peer->link);
 	atomic_store(&chan->tx_owner, OWNER_FREE);
-	chan_start(chan); /* if it cannot be polled, it fails later like any other channel */
+	chan_start(chan); /* a channel that cannot be polled fails later, like any other */
 	chan_put(chan);
 	link_run_deferred(&peer->link);
 	if (peer->counted_up)
@@ -60,7 +62,7 @@ tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epo
 	return TCPX_OK;
 }
 
-/* Control thread: a channel has stopped. Its peer stays up while it has another channel. */
+/* Control thread: a channel has stopped. Its peer stays up as long as it has another channel. */
 static void channel_gone(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;
@@ -84,7 +86,7 @@ static void channel_gone(struct engine_chan *chan)
 	up = core_link_channels_up(&peer->link.core) - core_link_messages_up(&peer->link.core);
 	link_unlock(&peer->link);
 	chan_put(chan);
-	/* While channels are replaced, maybe by both ends, the control link keeps the peer up. */
+	/* While one of the ends replaces channels, the control connection keeps the peer up. */
 	replacing = peer->control.link && clock_now_ns() < peer->rails.replacing_ns;
 	if (fatal || (!up && !replacing) || (!peer->counted_up && !later)) {
 		/* The peer's fence reported the loss before our own socket did. */
@@ -109,12 +111,13 @@ static void channel_left(struct engine_chan *chan)
 		channel_gone(chan);
 }
 
-/* Control thread: a channel is lost. */
+/* Control thread: a channel is lost; stops it. */
 static void channel_down(struct engine_peer *peer, struct engine_chan *chan)
 {
 	tcpx_status status = (tcpx_status)atomic_load(&chan->failed);
 
-	/* A peer that closes says goodbye before its channels end: read that first. */
+	/* A peer that closes says so on the control connection before its channels end: that is
+	 * read first. */
 	if (status == TCPX_ERR_PEER_CLOSED && peer->control.link)
 		ctl_link_poll(peer->control.link);
 	if (peer->died)
@@ -141,11 +144,11 @@ void peer_take_down(struct engine_peer *peer)
 	peer->link.wake.close_mask = 0;
 	link_unlock(&peer->link);
 	for (i = 0; i < CORE_CHANNELS_MAX && !peer->died; i++) {
-		struct engine_chan *chan = peer->link.chan[i]; /* written by this thread only */
+		struct engine_chan *chan = peer->link.chan[i]; /* only this thread writes chan[] */
 
 		int none = 0;
 
-		if (chan && closing & (1ull << i)) /* unless it has failed here */
+		if (chan && closing & (1ull << i)) /* not if it has failed here */
 			atomic_compare_exchange_strong(&chan->failed, &none, TCPX_ERR_CHANNEL_LOST);
 		if (chan && atomic_load(&chan->failed))
 			channel_down(peer, chan);

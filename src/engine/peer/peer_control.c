@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control link of a peer is up: takes over what was agreed, and sends the offers. */
+/* The control connection of a peer is up: takes over what the two ends agreed on, and sends the
+ * offers. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +26,7 @@ void peer_send_fences(struct engine_peer *peer)
 	uint32_t i;
 
 	if (!peer->control.link)
-		return; /* core_link_refence() makes them again */
+		return; /* core_link_refence() sends the fences again */
 	for (;;) {
 		struct frame frame = {.type = FRAME_FENCE};
 		uint8_t *payload;
@@ -63,7 +64,7 @@ void peer_send_fences(struct engine_peer *peer)
 	}
 }
 
-/* Sends what the dialler needs before it opens data channels. */
+/* Sends the offers that the dialling side needs before it opens channels. */
 void peer_send_offers(struct engine_peer *peer, bool local)
 {
 	struct engine_session *session = peer->link.session;
@@ -95,7 +96,7 @@ tcpx_status peer_ctl_open(struct engine_peer *peer, int fd)
 			     &peer->control.link);
 }
 
-/* Both sides use one chunk size: the smaller one that they ask for, or the default. */
+/* Both ends use the same chunk size: the smaller one that they ask for, or the default. */
 static uint32_t control_agree_chunk(uint32_t ours, uint32_t theirs)
 {
 	uint32_t chunk = !ours || (theirs && theirs < ours) ? theirs : ours;
@@ -159,7 +160,7 @@ static const char *control_auth_name(uint8_t auth, const struct engine_peer *pee
 	}
 }
 
-/* The control link is up. Control thread; owns conn->fd. */
+/* The control connection is up for the first time. Control thread; owns conn->fd. */
 tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *conn, bool dialler)
 {
 	struct engine_session *session = peer->link.session;
@@ -171,7 +172,7 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 	uint64_t channels = (uint64_t)answer->channels + answer->messages.channels;
 	tcpx_status status;
 
-	/* A core that exists already is that of our own dial, which this connection replaces. */
+	/* If a core exists already, it belongs to our own dial, which this connection replaces. */
 	if (!answer->channels || channels > CORE_CHANNELS_MAX - 1 ||
 	    (peer->link.core_ready && channels != peer->nbulk)) {
 		sys_fd_close(conn->fd);
@@ -187,8 +188,8 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 		sys_fd_close(conn->fd);
 		return status;
 	}
-	session_lock(session);	/* look-ups by uuid and name */
-	link_lock(&peer->link); /* queries */
+	session_lock(session);	/* other threads look peers up by uuid and name */
+	link_lock(&peer->link); /* other threads query the peer */
 	peer->chunk_bytes = control_agree_chunk(session->tuning.chunk_bytes, remote->chunk_bytes);
 	memcpy(peer->who.name, remote->name, sizeof(peer->who.name));
 	memcpy(peer->who.uuid, remote->uuid, sizeof(peer->who.uuid));
@@ -214,7 +215,8 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 		return status;
 	}
 	explicit_bzero(peer->dialling.key,
-		       sizeof(peer->dialling.key)); /* further dials use the link's key */
+		       /* further dials authenticate by the link's key */
+		       sizeof(peer->dialling.key));
 	core_alive_init(&peer->control.alive, &alive, clock_now_ns());
 	peer->control.timer.fn = peer_beat;
 	sys_timer_set(&engine_runtime.loop, &peer->control.timer, peer->control.alive.due_ns);
@@ -227,13 +229,13 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 	return TCPX_OK;
 }
 
-/* The control link is up again. Owns conn->fd. */
+/* The control connection is up again. Owns conn->fd. */
 void peer_control_again(struct engine_peer *peer, const struct ctl_conn *conn)
 {
 	tcpx_status status;
 
 	if (peer->control.link)
-		ctl_link_close(peer->control.link); /* the other side lost it first */
+		ctl_link_close(peer->control.link); /* the peer noticed the loss before this side */
 	peer->control.link = NULL;
 	status = peer_ctl_open(peer, conn->fd);
 	if (status != TCPX_OK) {
@@ -244,8 +246,8 @@ void peer_control_again(struct engine_peer *peer, const struct ctl_conn *conn)
 	atomic_fetch_add(&peer->link.session->counters.redials, 1);
 	losses_log(peer);
 	LOG_INFO("peer '%s': control link is back", peer->who.name);
-	session_lock(peer->link.session); /* look-ups by address */
-	link_lock(&peer->link);		  /* queries */
+	session_lock(peer->link.session); /* other threads look peers up by address */
+	link_lock(&peer->link);		  /* other threads query the peer */
 	peer->address.remote = conn->remote_addr;
 	link_unlock_only(&peer->link);
 	session_unlock(peer->link.session);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control link of a peer: fences, offers, heartbeats, and whether the peer is alive. */
+/* The control connection of a peer: fences, offers, heartbeats, and whether the peer is alive. */
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -83,7 +83,8 @@ static tcpx_status ctl_take_local(struct engine_peer *peer, const struct frame *
 	if (status != TCPX_OK)
 		return status;
 	memcpy(peer->shared_memory.name, local.name, sizeof(peer->shared_memory.name));
-	if (!peer->dialler) /* the name serves to ask for descriptors, with our own nonce */
+	/* the acceptor tells the name by which the peer asks for descriptors, and its nonce */
+	if (!peer->dialler)
 		return TCPX_OK;
 	memcpy(peer->shared_memory.nonce, local.nonce, sizeof(peer->shared_memory.nonce));
 	peer->shared_memory.have_offer = true;
@@ -109,7 +110,7 @@ static tcpx_status ctl_on_frame(void *arg, const struct frame *frame, const void
 		ctl_take_heartbeat(peer, frame, now);
 		return TCPX_OK;
 	case FRAME_GOODBYE:
-		losses_take(peer); /* it closed them */
+		losses_take(peer); /* the peer closed them, which is no loss */
 		peer_die(peer, TCPX_ERR_PEER_CLOSED, 0, "peer said goodbye");
 		return TCPX_OK;
 	case FRAME_FENCE:
@@ -172,7 +173,7 @@ void peer_send_goodbye(struct engine_peer *peer)
 		ctl_link_send(peer->control.link, &frame, NULL);
 }
 
-/* Asks the kernel whether the peer's kernel acknowledges our heartbeats. */
+/* Asks our kernel whether the peer's kernel acknowledges our heartbeats. */
 static void ctl_sample(struct engine_peer *peer, int64_t now)
 {
 	struct tcp_info info = {0};
@@ -182,11 +183,12 @@ static void ctl_sample(struct engine_peer *peer, int64_t now)
 	if (!peer->control.link ||
 	    getsockopt(ctl_link_fd(peer->control.link), IPPROTO_TCP, TCP_INFO, &info, &len))
 		return;
-	/* An ACK alone is no progress: the peer's own frames carry ACKs of nothing new. The
-	 * progress is no later than the last ACK, and at most one beat old. */
+	/* An ACK alone is no progress, since the peer's own frames carry ACKs of nothing new.
+	 * Progress was no later than the last ACK, and at most one heartbeat ago. */
 	progress = info.tcpi_bytes_acked != peer->control.acked_bytes;
 	peer->control.acked_bytes = info.tcpi_bytes_acked;
-	/* Bytes that a local filter or a dead route holds back were never sent; they count, too. */
+	/* Bytes that a local filter or a dead route holds back were never sent. They count as
+	 * unacknowledged. */
 	unacked = info.tcpi_unacked || info.tcpi_notsent_bytes;
 	core_alive_sample(&peer->control.alive,
 			  now - (int64_t)info.tcpi_last_ack_recv * CLOCK_MS_NS, unacked, progress);
@@ -196,7 +198,8 @@ static void ctl_sample(struct engine_peer *peer, int64_t now)
 		peer->control.stuck_ns = now;
 }
 
-/* The control link hangs while data channels work: its rail is dead, but another may work. */
+/* Whether the control connection hangs while channels work: then its rail is dead, and another
+ * one may work. */
 static bool ctl_hangs(const struct engine_peer *peer, int64_t now)
 {
 	return peer->dialler && peer->control.link && peer->counted_up &&
@@ -211,7 +214,9 @@ static void ctl_judge(struct engine_peer *peer, enum core_alive_verdict verdict)
 		break;
 	case CORE_ALIVE_SUSPECT:
 		if (!peer->counted_up)
-			break; /* it still connects, and must not look like a peer that was up */
+			/* the peer is still connecting, and must not be treated like one that was
+			 * up */
+			break;
 		LOG_WARN("peer '%s': no sign of life for %d s", peer->who.name,
 			 (int)(peer->control.alive.cfg.suspect_ns / CLOCK_S_NS));
 		peer_set_state(peer, TCPX_PEER_SUSPECT);
@@ -252,7 +257,7 @@ static void ctl_beat(struct engine_peer *peer, int64_t now_ns)
 	enum core_alive_verdict verdict;
 	int64_t due;
 
-	/* A late timer means that this process did not run: first count what arrived meanwhile. */
+	/* A late timer means that this process was stopped: first count what arrived meanwhile. */
 	ctl_heard_on_channels(peer, now_ns);
 	carrier_look(peer, now_ns);
 	losses_look(peer, now_ns);
@@ -290,7 +295,8 @@ static void ctl_beat(struct engine_peer *peer, int64_t now_ns)
 		ctl_on_lost(peer, TCPX_ERR_PEER_SILENT, 0);
 	if (peer->control.link && peer->control.stuck_ns &&
 	    now_ns - peer->control.stuck_ns >= peer->link.session->tuning.silent_ns) {
-		/* If the peer is still heard, only our packets are lost: it does not hear us. */
+		/* If something still arrives from the peer, only our packets are lost: it does
+		 * not hear us. */
 		peer_die(peer, TCPX_ERR_PEER_SILENT, 0, "peer silent: it acknowledges nothing");
 		return;
 	}
@@ -306,7 +312,7 @@ void peer_beat(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, control.timer);
 
-	/* A peer that dies before it is up is freed at once, and its slot used again. */
+	/* A peer that dies before it is up is freed at once, so hold a reference. */
 	peer_get(peer);
 	ctl_beat(peer, now_ns);
 	peer_put(peer);

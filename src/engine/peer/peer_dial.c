@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dialling side of a link: dials data channels, and again when they are lost. */
+/* The dialling side of a link: dials the channels, and dials them again when they are lost. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,8 +17,9 @@
 #include "sys/sock.h"
 
 #define REDIAL_NS (50 * CLOCK_MS_NS)
-#define PATIENCE_NS (3 * CLOCK_S_NS) /* for a rail that may be coming up */
-#define PARKED_NS (5 * CLOCK_S_NS)   /* normally the carrier's return ends it */
+#define PATIENCE_NS (3 * CLOCK_S_NS) /* how long to wait for a rail that may be coming up */
+/* pause before a channel without carrier is dialled again; the carrier's return normally ends it */
+#define PARKED_NS (5 * CLOCK_S_NS)
 
 struct peer_dial *peer_dial_new(struct engine_peer *peer)
 {
@@ -64,7 +65,7 @@ static void dial_channel_missed(void *arg, unsigned at, tcpx_status status, int 
 	dial->missed[at] = status;
 }
 
-/* One way led to the peer, so the fault of the others is in their rails. */
+/* One way led to the peer, so the others failed because of their rails. */
 static void dial_judge_rails(const struct peer_dial *dial, uint32_t taken)
 {
 	struct engine_peer *peer = dial->peer;
@@ -93,7 +94,7 @@ static void dial_channel_done(void *arg, unsigned at, tcpx_status status, int er
 	peer->dialling.channel[channel] = NULL;
 	if (status == TCPX_OK) {
 		peer->rails.of_channel[channel] =
-			(uint8_t)rail; /* PEER_RAIL_NONE stays different from every rail */
+			(uint8_t)rail; /* PEER_RAIL_NONE becomes a number that no rail has */
 		sys_sock_congestion_fit(conn->fd, config_text(CONFIG_CONGESTION));
 		status = net_transport_adopt(conn->fd, &net);
 		if (status != TCPX_OK)
@@ -107,7 +108,8 @@ static void dial_channel_done(void *arg, unsigned at, tcpx_status status, int er
 		peer->dialling.tries = 0;
 }
 
-/* A peer that connects waits for all its channels; one that is up has other channels. */
+/* How long a way is tried before the next one starts. A peer that connects waits for all its
+ * channels, while one that is up has others. */
 static int64_t dial_head_start(const struct engine_peer *peer)
 {
 	int64_t start = peer->counted_up ? PATIENCE_NS : CTL_HEAD_START_NS;
@@ -115,7 +117,8 @@ static int64_t dial_head_start(const struct engine_peer *peer)
 	return 3 * peer->rails.took_ns > start ? 3 * peer->rails.took_ns : start;
 }
 
-/* Any way except the control link's may lead nowhere: the next ones start before it has failed. */
+/* Any way but that of the control connection may be dead, so the next ones start before it has
+ * failed. */
 static void dial_tcp_start(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
 {
 	struct ctl_dial_opts opts[PEER_WAYS] = {0};
@@ -177,7 +180,7 @@ void peer_dial_channel(struct engine_peer *peer, uint32_t channel)
 		peer_die(peer, TCPX_ERR_UNREACHABLE, 0,
 			 "peer offers no shared memory, and the session is LOCAL_ONLY");
 	else if (channel && peer->counted_up && carrier_lost(session, channel - 1))
-		peer_redial_parked(peer, channel); /* the other rails have their own channels */
+		peer_redial_parked(peer, channel); /* the other rails have channels of their own */
 	else
 		dial_tcp_start(peer, channel, epoch);
 }
@@ -224,7 +227,7 @@ void peer_redial_now(struct engine_peer *peer)
 {
 	if (!peer->dialling.redial_mask || !peer->counted_up || peer->died)
 		return;
-	peer->dialling.tries = 0; /* each channel over its own rail first */
+	peer->dialling.tries = 0; /* each channel tries its own rail first */
 	peer->dialling.redial_timer.fn = dial_again_due;
 	sys_timer_set(&engine_runtime.loop, &peer->dialling.redial_timer, clock_now_ns());
 }

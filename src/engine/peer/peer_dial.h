@@ -8,21 +8,21 @@
 #include "engine/peer/peer_calls.h"
 #include "engine/peer/peer_route.h"
 
-/* A dial under way: in peer->dialling.control, or in peer->dialling.channel, until it is connected,
- * failed or cancelled. */
+/* A dial that is under way. It is in peer->dialling.control or peer->dialling.channel until it is
+ * connected, failed or cancelled. */
 struct peer_dial {
 	struct ctl_race *race;
 	struct engine_peer *peer;
-	uint32_t channel, epoch; /* of a data channel */
+	uint32_t channel, epoch; /* of a channel's dial */
 	unsigned count;
 	struct peer_way ways[PEER_WAYS];
 	tcpx_status missed[PEER_WAYS];
-	tcpx_error refusal; /* control link: why this side refused the answer */
+	tcpx_error refusal; /* dial of a control connection: why this side refused the answer */
 };
 
-/* NULL: no memory; the last error is set. */
+/* NULL: no memory, and the last error is set. */
 struct peer_dial *peer_dial_new(struct engine_peer *peer);
-/* Starts the race of a dial's ways. It copies them; the caller's, which hold the key, are wiped. */
+/* Starts to dial all ways. Copies them; the caller's, which contain the key, are wiped. */
 tcpx_status peer_dial_race(struct peer_dial *dial, const struct ctl_race_opts *race,
 			   struct ctl_dial_opts ways[PEER_WAYS]);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dialling side of a control link: dials it, and again when it is lost. */
+/* The dialling side of a control connection: dials it, and again when it is lost. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +20,7 @@ static bool dial_is_proven(const struct engine_session *session, const struct wi
 #define OTHER_KEY "the session that answers has another key than expected"
 #define OTHER_KEY_NEXT "compare the expected key with the key of the other side"
 
-/* Refuses an authenticated answer; the caller gets this error. */
+/* Refuses an answer that was authenticated. The caller gets this error. */
 static tcpx_status dial_refuse(struct peer_dial *dial, tcpx_status status, const char *what,
 			       const char *next)
 {
@@ -30,7 +30,7 @@ static tcpx_status dial_refuse(struct peer_dial *dial, tcpx_status status, const
 	return status;
 }
 
-/* Checks that the session that answers is the one that is wanted. If its own dial has become a link
+/* Checks that the session that answered is the wanted one. If its own dial has become a link
  * meanwhile, ours ends with ERR_EXISTS. */
 static tcpx_status dial_agrees(void *arg, const struct wire_hello *answer)
 {
@@ -70,8 +70,8 @@ static void dial_control_missed(void *arg, unsigned at, tcpx_status status, int 
 static void dial_control_done(void *arg, unsigned at, tcpx_status status, int err,
 			      const struct ctl_conn *conn);
 
-/* Dials every address, each with a head start before the next. False: none could be dialled; the
- * last error says why. */
+/* Dials all addresses, one after the other with a pause before the next. False: no dial could be
+ * started; the last error says why. */
 static bool dial_control_start(struct engine_peer *peer)
 {
 	struct ctl_dial_opts opts[PEER_WAYS] = {0};
@@ -101,7 +101,7 @@ static bool dial_control_start(struct engine_peer *peer)
 		return false;
 	}
 	peer->dialling.control = dial;
-	link_lock(&peer->link); /* queries */
+	link_lock(&peer->link); /* other threads query the peer */
 	peer->address.remote = dial->ways[0].remote;
 	link_unlock(&peer->link);
 	return true;
@@ -119,8 +119,9 @@ static void dial_await_due(struct sys_timer *timer, int64_t now_ns)
 		peer_die_last(peer); /* no dial could be started */
 }
 
-/* The other side already has a link with this session, or its own dial is under way: that link is
- * used. If only the other side still knows the link, it will end there: the dial is repeated. */
+/* The peer answers that it already has a link with this session, or dials one itself: that link
+ * is used. If only the peer still knows of the link, the link will end there, so the dial is
+ * repeated. */
 static void dial_exists(struct engine_peer *peer, const struct ctl_conn *conn)
 {
 	struct engine_session *session = peer->link.session;
@@ -143,8 +144,8 @@ static void dial_exists(struct engine_peer *peer, const struct ctl_conn *conn)
 	if (other) {
 		peer->dialling.duplicate_of = other->slot_id;
 		peer_put(other);
-		/* Callers that used the handle meanwhile get an error, use it again, and get that
-		 * link. */
+		/* Callers that used the handle meanwhile get an error; when they use it again,
+		 * they get that link. */
 		peer_die(peer, peer->reconnect.successor ? TCPX_ERR_PEER_CLOSED : TCPX_ERR_EXISTS,
 			 0, "already linked");
 		return;
@@ -168,7 +169,7 @@ static void dial_control_done(void *arg, unsigned at, tcpx_status status, int er
 	peer->dialling.control = NULL;
 	if (status == TCPX_OK) {
 		peer->rails.local = way.local;
-		/* Without the head starts of the ways before it. */
+		/* without the pauses before the ways that were tried first */
 		peer->rails.took_ns =
 			clock_now_ns() - peer->rails.dialled_ns - at * CTL_HEAD_START_NS;
 		status = peer_control_up(peer, conn, true);
@@ -199,11 +200,11 @@ static void dial_control_done(void *arg, unsigned at, tcpx_status status, int er
 	peer_die(peer, status, err, what);
 }
 
-/* Control thread: the peer holds all that the dial needs. */
+/* Control thread: starts the dial for which the peer holds all that is needed. */
 void peer_dial_start(struct engine_peer *peer)
 {
 	if (peer->link.core_ready || peer->died)
-		return; /* the peer's own dial was quicker */
+		return; /* the peer's own dial was faster */
 	peer_connect_timer(peer);
 	if (!dial_control_start(peer))
 		peer_die_last(peer); /* no dial could be started */
@@ -239,7 +240,7 @@ static void dial_control_due(struct sys_timer *timer, int64_t now_ns)
 	peer_dial_control(peer);
 }
 
-/* Control thread: the connect timer is free once the peer is up. */
+/* Control thread. The timer for connecting is free once the peer is up, so this uses it. */
 void peer_control_later(struct engine_peer *peer)
 {
 	peer->dialling.connect_timer.fn = dial_control_due;
@@ -247,7 +248,7 @@ void peer_control_later(struct engine_peer *peer)
 		      clock_now_ns() + 100 * CLOCK_MS_NS);
 }
 
-/* Dials the control link again, over another rail each time. */
+/* Dials the control connection again, each time over another rail. */
 void peer_dial_control(struct engine_peer *peer)
 {
 	struct ctl_dial_opts opts[PEER_WAYS] = {0};
@@ -258,7 +259,7 @@ void peer_dial_control(struct engine_peer *peer)
 
 	if (peer->died || peer->dialling.control || peer->control.link)
 		return;
-	peer->dialling.control_tries++; /* so that the lost rail is not the first */
+	peer->dialling.control_tries++; /* so that the rail that was lost is not tried first */
 	dial = peer_dial_new(peer);
 	if (!dial) {
 		peer_control_later(peer);

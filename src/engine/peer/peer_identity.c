@@ -63,7 +63,8 @@ static bool identity_same_uuid(const uint8_t *a, const uint8_t *b)
 	return !memcmp(a, b, WIRE_UUID_BYTES);
 }
 
-/* Ends earlier incarnations of the same key. A name alone identifies no peer. */
+/* Ends links of earlier runs of the session with this key. A name alone does not identify a
+ * session. */
 static void identity_end_earlier(struct engine_session *session, const struct engine_peer *peer)
 {
 	for (;;) {

@@ -8,26 +8,27 @@
 #include "engine/link/engine.h"
 #include "wire/hello.h"
 
-/* At open, after the options, which may name an identity file: makes key, incarnation and uuid. */
+/* Called when a session opens, after its options, which may name an identity file: makes its key,
+ * incarnation and uuid. */
 tcpx_status identity_of_session(struct engine_session *session);
 
-/* Whether the session of an info proves its key: both ends have a crypto library. */
+/* Whether the session of this info proves its key. It does if both ends have a crypto library. */
 bool identity_is_keyed(const struct wire_info *info);
-/* ERR_INVALID: its key does not match its uuid. */
+/* ERR_INVALID: the info's key does not match its uuid. */
 tcpx_status identity_check_info(const struct wire_info *info);
 
 /* Whether the peer has the key that the dial expects. */
 bool peer_is_expected(const struct engine_peer *peer, const struct engine_peer *dial);
 
-/* Control thread, when a control link is up: */
+/* On the control thread, when a control connection is up: */
 
-/* It claims, without proof, the uuid of a session that has proven itself, of one that is dialled by
- * its key, or of this session. */
+/* Whether the peer claims, without proof, the uuid of a session that has proven itself, of one
+ * that is being dialled by its key, or of this session. */
 bool identity_is_impostor(struct engine_session *session, const struct ctl_conn *conn);
-/* Counts an impostor, whose link ends, and logs it now and then. */
+/* Counts an impostor, whose link is ended, and logs it at times. */
 void identity_count_impostor(struct engine_session *session, const struct sockaddr_storage *addr);
-/* The peer has proven itself: ends the links of impostors that claimed its uuid, and those of its
- * earlier incarnations. */
+/* The peer has proven itself: ends the links of impostors that claimed its uuid, and those of
+ * earlier runs of its session. */
 void identity_end_others(struct engine_session *session, struct engine_peer *peer);
 
 #endif

@@ -7,23 +7,23 @@
 #include "base/error.h"
 #include "engine/peer/peer_calls.h"
 
-#define LOCAL_TRIES 4 /* dials of a channel that the peer may close without an answer */
+#define LOCAL_TRIES 4 /* how often a channel is dialled if the peer closes without an answer */
 
-/* A channel that the peer has not taken yet; in peer->shared_memory.dial until then. */
+/* A channel that the peer has not yet accepted. It is in peer->shared_memory.dial until then. */
 struct peer_local_dial {
 	struct transport_dial *dial;
 	struct engine_peer *peer;
 	uint32_t channel, epoch;
 };
 
-/* Handles the failure of a dial; the last error says why. False: use TCP. */
+/* Handles a failed dial; the last error says why. False: use TCP. */
 static bool local_channel_failed(struct engine_peer *peer, uint32_t channel, tcpx_status status)
 {
 	bool only = peer->link.session->flags & TCPX_SESSION_LOCAL_ONLY;
 	tcpx_error why;
 
 	switch (status) {
-	case TCPX_ERR_PEER_CLOSED: /* the peer had no room, or failed otherwise */
+	case TCPX_ERR_PEER_CLOSED: /* the peer had no memory for the channel, or failed otherwise */
 		if (!peer->counted_up &&
 		    peer->shared_memory.tries++ >= LOCAL_TRIES * (peer->nbulk + 1))
 			break;
@@ -40,7 +40,7 @@ static bool local_channel_failed(struct engine_peer *peer, uint32_t channel, tcp
 	default:
 		break;
 	}
-	if (!peer->shared_memory.have_offer) /* another channel has already failed */
+	if (!peer->shared_memory.have_offer) /* another channel has failed already */
 		return only;
 	peer->shared_memory.have_offer = false;
 	why = *error_last();
@@ -72,7 +72,7 @@ static void local_channel_done(void *arg, tcpx_status status, struct net_chan *n
 		peer_dial_channel(peer, dial.channel);
 }
 
-/* Only a peer that answers can refuse a channel while tcp is still possible. */
+/* Starts a dial. Only a peer that answers can refuse a channel early enough to use tcp instead. */
 static tcpx_status local_channel_start(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
 {
 	struct peer_local_dial *dial = malloc(sizeof(*dial));

@@ -5,10 +5,10 @@
 
 #include "engine/link/engine.h"
 
-/* False: dial the channel over TCP. */
+/* Dials a channel through shared memory. False: dial it over TCP. */
 bool peer_local_dial(struct engine_peer *peer, uint32_t channel, uint32_t epoch);
 void peer_local_cancel(struct engine_peer *peer);
-/* A data channel could not be dialled, through shared memory or TCP. */
+/* Handles a channel whose dial failed, through shared memory or over TCP. */
 void peer_channel_failed(struct engine_peer *peer, uint32_t channel, tcpx_status status, int err);
 
 int peer_local_expected(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES]);

@@ -15,31 +15,32 @@ void peer_addr_to_wire(const struct sockaddr_storage *from, struct wire_address 
 #define PEER_WAYS CTL_RACE_WAYS
 #define PEER_RAIL_NONE UINT32_MAX
 
-/* A way to the peer. local without a family: the kernel chooses. */
+/* A way to the peer: both addresses of a connection. `local` without a family: the kernel
+ * chooses. */
 struct peer_way {
 	struct sockaddr_storage remote, local;
-	uint32_t rail; /* the rail of local; or PEER_RAIL_NONE */
+	uint32_t rail; /* the rail of `local`; PEER_RAIL_NONE: none */
 };
 
-/* Fills in both ends of a connection that takes this way. */
+/* Fills in both ends of a connection. */
 void peer_route_opts(const struct peer_way *way, struct ctl_dial_opts *opts);
-/* Fills in the authentication of a further connection of a link; opts already has its ends. */
+/* Fills in how a further connection of a link authenticates. opts has its two ends already. */
 void peer_route_hello(struct engine_peer *peer, struct ctl_dial_opts *opts, uint8_t role);
-/* Each of these fills up to PEER_WAYS ways, the best first, and returns how many.
- * The first control link: the peer's addresses in their order, from the source that the routes
- * choose among the rails. */
+/* Each of these fills in up to PEER_WAYS ways, best first, and returns how many. This one is for
+ * the first control connection: the peer's addresses in their order, each from the source address
+ * that the routing table chooses among the rails. */
 unsigned peer_route_first(const struct engine_peer *peer, struct peer_way *ways);
-/* A channel: its own rail unless that is dead, then the way of the control link, which is known to
- * work; if the peer is up, the other rails, too. */
+/* For a channel: its own rail unless that is dead; then the way of the control connection, which
+ * is known to work; and if the peer is up, the other rails. */
 unsigned peer_route_channel(const struct engine_peer *peer, uint32_t channel,
 			    struct peer_way *ways);
-/* A control link that was lost: over each rail, `first` first. */
+/* For a control connection that was lost: all rails, beginning with `first`. */
 unsigned peer_route_again(const struct engine_peer *peer, uint32_t first, struct peer_way *ways);
 /* The rail that a channel belongs to. */
 uint32_t peer_route_home(const struct engine_peer *peer, uint32_t channel);
-/* The way over a rail. False: the rail has no address, or the peer has none of its family. */
+/* The way over one rail. False: the rail has no address, or the peer has none of its family. */
 bool peer_route_over(const struct engine_peer *peer, uint32_t rail, struct peer_way *out_way);
-/* Takes the addresses to dial from an info. Any thread. */
+/* Takes over the addresses to dial from an info. Any thread. */
 void peer_route_targets(struct engine_peer *peer, const struct wire_info *info);
 
 #endif

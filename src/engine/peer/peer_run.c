@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control thread does what other threads left to it for one peer. */
+/* What other threads left for the control thread to do for one peer. */
 #include "base/error.h"
 #include "engine/request/reconnect.h"
 #include "engine/channel/comms.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A peer comes up once its channels are there; a timer limits how long that may take. */
+/* A peer is up once all its channels are. A timer limits how long that may take. */
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rails of the dialling side that do not reach the peer: avoided, logged once, tried again. */
+/* Rails that do not reach the peer: the dialling side avoids them, logs it once, and tries them
+ * again. */
 #include "engine/peer/rails.h"
 
 #include <net/if.h>
@@ -15,10 +16,11 @@
 #include "sys/fd.h"
 #include "sys/iface.h"
 
-#define AGAIN_NS CLOCK_S_NS /* until a rail is tried again, doubled by each failed attempt */
+#define AGAIN_NS CLOCK_S_NS /* pause before a rail is tried again; doubled by each failed attempt */
 #define AGAIN_DOUBLED_MAX 6
 #define PROBE_NS (2 * CLOCK_S_NS)
-#define GOOD_NS (60 * CLOCK_S_NS) /* after working for so long, a rail starts with AGAIN_NS */
+/* a rail that has worked for so long starts with AGAIN_NS when it fails again */
+#define GOOD_NS (60 * CLOCK_S_NS)
 
 static const char *rail_cause(tcpx_status status)
 {
@@ -73,12 +75,12 @@ void rail_failed(struct engine_peer *peer, const struct peer_way *way, tcpx_stat
 		return;
 	rail = &peer->rails.at[way->rail];
 	if (rail->dead)
-		return; /* the dial of another channel has found out */
+		return; /* the dial of another channel has already failed over this rail */
 	if (rail->back_ns && clock_now_ns() - rail->back_ns > GOOD_NS)
 		rail->tries = 0;
 	rail->dead = true;
 	rail->back = false;
-	rail->segment_bytes = 0; /* the size of packets was not the cause */
+	rail->segment_bytes = 0; /* the failure was not due to the packets' size */
 	rail_again_later(rail);
 	rail_say(peer, way, status);
 }
@@ -113,8 +115,8 @@ static void rail_probe_done(void *arg, tcpx_status status, int err, const struct
 	rail_works(peer, peer->rails.probed);
 }
 
-/* Dials as a data channel would. That channel already exists and the epoch is invalid, so the peer
- * closes the connection. */
+/* Tries a rail by dialling like a channel. The number is that of a channel that exists, with an
+ * invalid epoch, so the peer closes the connection at once. */
 static void rail_probe(struct engine_peer *peer, uint32_t at)
 {
 	struct ctl_dial_opts opts = {0};
@@ -139,8 +141,8 @@ static void rail_probe(struct engine_peer *peer, uint32_t at)
 	rail_again_later(&peer->rails.at[at]);
 }
 
-/* Channels that moved to another rail drop their connection and dial their own rail again. One
- * stays up, or the peer would be lost. */
+/* Channels that moved to another rail end their connection and dial over their own rail again.
+ * One of them stays up, or the peer would be lost. */
 static void rails_come_back(struct engine_peer *peer, int64_t now_ns)
 {
 	uint32_t up = path_mtu_settled(peer, now_ns), away = 0;

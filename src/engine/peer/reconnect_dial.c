@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control thread's part of dialling again: begins the dial when its pause is over. */
+/* Dialling again, the control thread's part: begins the dial when the pause is over. */
 #include "base/clock.h"
 #include "engine/request/reconnect.h"
 #include "engine/peer/peer_calls.h"
@@ -7,7 +7,7 @@
 static void reconnect_begin(struct engine_peer *peer)
 {
 	if (peer->link.core_ready || peer->died)
-		return; /* the other side's own dial was quicker */
+		return; /* the peer's own dial was faster */
 	peer->reconnect.awaiting = false;
 	reconnect_attempted(peer);
 	peer_dial_start(peer);

@@ -14,8 +14,8 @@
 #include "sys/addr.h"
 #include "sys/iface.h"
 
-#define ADVERTISE_NS (10 * CLOCK_S_NS) /* to look up names */
-#define ADVERTISE_MAX 280	       /* of an entry: a name and a port */
+#define ADVERTISE_NS (10 * CLOCK_S_NS) /* time limit for name look-ups */
+#define ADVERTISE_MAX 280	       /* longest entry: a name and a port */
 
 tcpx_status session_option_error(enum config_id id, const char *text)
 {
@@ -43,7 +43,8 @@ static void advertised_add_address(struct wire_address *addrs, uint32_t *count,
 	addrs[(*count)++].port = port;
 }
 
-/* From where an address can be used: 0 anywhere, 1 on its link, 2 on this host only. */
+/* From where an address can be reached: 0 anywhere, 1 on its network segment, 2 on this host
+ * only. */
 static unsigned advertised_reach(const struct sys_iface *iface)
 {
 	if (iface->loopback)
@@ -51,7 +52,7 @@ static unsigned advertised_reach(const struct sys_iface *iface)
 	return sys_addr_is_link_local(&iface->addr) ? 1 : 0;
 }
 
-/* The value of TCPX_CTRL_IP. *out_set: it is set. */
+/* The value of TCPX_CTRL_IP. *out_set: whether it is set. */
 static tcpx_status advertised_published(uint16_t port, struct sockaddr_storage *out_addr,
 					bool *out_set)
 {
@@ -79,8 +80,8 @@ static bool advertised_same_address(const struct wire_address *a, const struct w
 	       !memcmp(a->bytes, b->bytes, sizeof(a->bytes));
 }
 
-/* Moves the address of TCPX_CTRL_IP to the front if it is one of ours. Another one, such as that of
- * a NAT or a service, replaces all. */
+/* Moves the address of TCPX_CTRL_IP to the front if this host has it. Any other address, such as
+ * that of a NAT or a service, replaces all. */
 static void advertised_publish(const struct engine_session *session, struct wire_address *addrs,
 			       uint32_t *count)
 {
@@ -102,7 +103,7 @@ static void advertised_publish(const struct engine_session *session, struct wire
 	*count += !*count;
 }
 
-/* One entry: an address or a name, each with a port or without. */
+/* Resolves one entry: an address or a name, with or without a port. */
 static tcpx_status advertised_advertise_one(const char *text, int64_t deadline_ns,
 					    struct wire_address *out, uint32_t *count)
 {
@@ -150,8 +151,8 @@ tcpx_status session_advertised_find(const struct engine_session *session,
 	return TCPX_OK;
 }
 
-/* The addresses where this session listens. A wildcard stands for all addresses of the host, those
- * with the widest reach first, since there is room for WIRE_ADDR_MAX only. */
+/* The addresses at which this session listens. A wildcard stands for all addresses of the host,
+ * those that can be reached from most places first, since only WIRE_ADDR_MAX are told. */
 uint32_t session_addresses(struct engine_session *session, struct wire_address addrs[WIRE_ADDR_MAX])
 {
 	struct sys_iface *ifaces;

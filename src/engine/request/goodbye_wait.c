@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Refused requests that wait for a goodbye of the peer, in the order of their refusals. */
+/* Refused requests that wait for a goodbye of the peer, in the order in which they were refused. */
 #include "engine/request/request_calls.h"
 #include "engine/request/goodbye_wait.h"
 
@@ -65,7 +65,7 @@ void goodbye_waits_fail(struct engine_peer *peer, tcpx_status status)
 			status);
 }
 
-/* Ends the requests whose time is over at `now_ns`. Returns the time of the next one, or 0. */
+/* Ends the requests whose wait is over at `now_ns`. Returns when the next one is, or 0. */
 static int64_t goodbye_waits_expire(struct engine_peer *peer, int64_t now_ns)
 {
 	int64_t next = 0;
@@ -97,7 +97,7 @@ static void goodbye_wait_due(struct sys_timer *timer, int64_t now_ns)
 	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, goodbye_wait.timer);
 
 	peer_get(peer);
-	/* The timer may be late on a busy machine: the goodbye may have arrived unread. */
+	/* On a busy machine the timer may be late, and the goodbye may have arrived unread. */
 	if (peer->control.link)
 		ctl_link_poll(peer->control.link);
 	if (!peer->died)

@@ -11,15 +11,15 @@
 #include "engine/link/engine.h"
 
 void goodbye_wait_init(struct engine_peer *peer);
-/* The core ended the request. True: it waits here; its memory is no longer used. */
+/* The core has ended the request. True: it waits here; its memory is no longer used. */
 bool goodbye_wait_add(struct engine_request *request);
 /* Ends the request now, as refused. */
 void goodbye_wait_end(struct engine_request *request);
 /* Whether a request waits whose post_seq is at most `until`. */
 bool goodbye_wait_has(const struct engine_peer *peer, uint64_t until);
-/* The peer is dead: all end with that status. */
+/* The peer is dead: all requests that wait end with that status. */
 void goodbye_waits_fail(struct engine_peer *peer, tcpx_status status);
-/* Control thread: ends the requests whose time is over, and sets the timer for the others. */
+/* Control thread: ends the requests whose wait is over, and sets the timer for the others. */
 void goodbye_waits_look(struct engine_peer *peer);
 
 #endif

@@ -23,7 +23,7 @@ static struct engine_peer *note_peer(const struct core_notify_in *msg)
 	return msg->from;
 }
 
-/* link.lock held. */
+/* Called under link.lock. */
 void note_published(struct engine_peer *peer, struct core_notify_in *msg)
 {
 	struct engine_session *session = peer->link.session;
@@ -106,7 +106,7 @@ tcpx_status engine_notify_take(struct engine_session *session, int64_t timeout_n
 	}
 }
 
-/* Frees a notification that was taken, and drops its reference to the peer. */
+/* Frees a notification that the application has taken, and its reference to the peer. */
 static void note_release(struct engine_session *session, struct core_notify_in *msg)
 {
 	struct engine_peer *peer = note_peer(msg);
@@ -139,7 +139,7 @@ void engine_note_release(struct engine_session *session, tcpx_notification *noti
 	note_release(session, msg);
 }
 
-/* Also frees notifications that were taken and never released. */
+/* Frees all notifications, those that were taken and never released included. */
 void notes_drop_all(struct engine_session *session)
 {
 	tcpx_notification note;
@@ -177,7 +177,7 @@ void peer_event(struct engine_peer *peer, enum tcpx_event_type type, tcpx_status
 		return;
 	pthread_mutex_lock(&session->queue.lock);
 	ready_add(session, &session->queue.events, &event->node);
-	/* The application may never take them: the oldest are dropped. */
+	/* The application may never read events, so the oldest are dropped. */
 	if (++session->queue.nevents > 4096) {
 		free(LIST_ENTRY(list_pop_front(&session->queue.events), struct engine_event, node));
 		session->queue.nevents--;

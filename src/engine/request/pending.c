@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "engine/request/request_calls.h"
 
-#define LOSSES_SAID 10 /* lines in 10 s */
+#define LOSSES_SAID 10 /* at most so many log lines in 10 s */
 
 /* A notification that belongs to no request. */
 struct pending_note {
@@ -65,7 +65,7 @@ tcpx_status pending_note(struct engine_peer *peer, const void *data, size_t byte
 
 	if (bytes > TCPX_NOTIFY_MAX)
 		return TCPX_ERR_LIMIT;
-	/* The peer's budget is not known yet: its own is the limit. */
+	/* The peer's notification budget is not known yet, so this session's is the limit. */
 	if (peer->pending.note_bytes + size > session->tuning.notify_budget)
 		return TCPX_ERR_AGAIN;
 	note = session_alloc(session, size);
@@ -79,7 +79,7 @@ tcpx_status pending_note(struct engine_peer *peer, const void *data, size_t byte
 	return TCPX_OK;
 }
 
-/* Drops the first one. */
+/* Drops the notification that has waited longest. */
 static void pending_note_drop(struct engine_peer *peer)
 {
 	struct pending_note *note =
@@ -98,7 +98,7 @@ void pending_notes_go(struct engine_peer *peer)
 		tcpx_status status = core_note_send(&peer->link.core, note->data, note->bytes);
 
 		if (status == TCPX_ERR_AGAIN || status == TCPX_ERR_NO_MEMORY)
-			break; /* the next beat tries again */
+			break; /* the next heartbeat tries again */
 		if (status == TCPX_ERR_LIMIT)
 			LOG_WARN("peer '%s' does not accept notifications of %zu bytes: one "
 				 "sent while it connected is dropped; next: raise "

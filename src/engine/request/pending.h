@@ -7,29 +7,29 @@
 #include "engine/link/engine.h"
 
 void pending_init(struct engine_peer *peer);
-/* Whether anything waits. */
+/* Whether a request or notification waits. */
 bool pending_waits(const struct engine_peer *peer);
-/* An active request waits until the link is there. */
+/* Keeps an active request until the link is up. */
 void pending_add(struct engine_request *request);
-/* Ends a request that waits. */
+/* Ends a request that waits here. */
 void pending_end(struct engine_request *request, tcpx_status status);
 /* Keeps a copy of a notification. ERR_AGAIN: too many bytes wait; ERR_LIMIT; ERR_NO_MEMORY. */
 tcpx_status pending_note(struct engine_peer *peer, const void *data, size_t bytes);
-/* Each beat: sends the notifications that the peer had no budget for. */
+/* At each heartbeat: sends the notifications for which the peer had no budget. */
 void pending_notes_go(struct engine_peer *peer);
-/* The core is there: hands it the notifications, then the requests, each in their order. A request
- * that it does not take ends with its status. */
+/* The link is up and its core exists: hands it the notifications, then the requests, each in
+ * posted order. A request that the core does not accept ends with the core's status. */
 void pending_start(struct engine_peer *peer);
 /* The peer is dead. Returns how many notifications are lost. */
 uint32_t pending_fail(struct engine_peer *peer, tcpx_status status);
-/* Logs that. No lock held. */
+/* Logs how many were lost. No lock held. */
 void pending_say_lost(struct engine_peer *peer, uint32_t notes);
-/* A region is deregistered: requests that use it end. */
+/* A region is deregistered: ends the requests here that use it. */
 void pending_forget(struct engine_peer *peer,
 		    bool (*uses)(const struct engine_request *request,
 				 const struct mem_region *region),
 		    const struct mem_region *region);
-/* Ends requests whose deadline is over. Returns the next deadline, or 0. */
+/* Ends requests whose deadline has passed. Returns the next deadline, or 0. */
 int64_t pending_expire(struct engine_peer *peer, int64_t now_ns);
 
 #endif

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The completion queue, and the wait for anything that the application can take. The queue's nodes
- * are in the requests, so an end allocates nothing and the queue cannot overflow. It has a leaf
- * lock: a poll never waits for a link.
- */
+/* The completion queue, and the wait for anything that the application can take. The queue's
+ * nodes are inside the requests, so an ending request allocates nothing and the queue cannot
+ * overflow. Its lock is a leaf: a poll never waits for a link. */
 #include "engine/request/ready.h"
 
 #include <limits.h>
@@ -16,14 +14,14 @@
 #include "engine/channel/look.h"
 #include "sys/futex.h"
 
-/* queue.lock held. */
+/* Called under queue.lock. */
 static bool ready_nothing(const struct engine_session *session)
 {
 	return list_empty(&session->queue.completions) && list_empty(&session->queue.notes) &&
 	       list_empty(&session->queue.events);
 }
 
-/* queue.lock held. No system call unless the application uses the descriptor. */
+/* Called under queue.lock. No system call unless the application uses the descriptor. */
 static void ready_signal(struct engine_session *session)
 {
 	uint64_t one = 1;
@@ -40,7 +38,7 @@ void ready_add(struct engine_session *session, struct list_node *list, struct li
 	list_push_back(list, node);
 	ready_signal(session);
 	if (!first)
-		return; /* the first one woke all waiters, which look under the lock */
+		return; /* the first entry has woken all waiters, and they look under the lock */
 	if (session->queue.ready_lead)
 		lead_wake(session->queue.ready_lead);
 	atomic_fetch_add(&session->queue.ready_word, 1);
@@ -95,7 +93,8 @@ uint32_t engine_poll(struct engine_session *session, tcpx_completion *completion
 		__builtin_prefetch(node->next);
 		completions[taken++] = request->completion;
 		list_remove(node);
-		/* Only after the copy: from here on a post may write the completion again. */
+		/* Only after the copy, since from here on another post may overwrite the
+		 * completion. */
 		atomic_store_explicit(&request->queued, false, memory_order_release);
 	}
 	if (taken)

@@ -6,14 +6,15 @@
 
 #include "engine/link/engine.h"
 
-/* queue.lock held. list is one of session->queue's completions, notes, events. */
+/* Called under queue.lock. Adds a node to one of session->queue's lists: completions, notes,
+ * events. */
 void ready_add(struct engine_session *session, struct list_node *list, struct list_node *node);
-/* queue.lock held: something was taken. Clears the eventfd when nothing is left. */
+/* Called under queue.lock when something was taken. Clears the eventfd if nothing is left. */
 void ready_taken(struct engine_session *session);
 
-/* link.lock held: the request ended and its completion enters the queue. */
+/* Called under link.lock: the request ended, and its completion enters the queue. */
 void completion_enter(struct engine_request *request);
-/* Removes its completion from the queue, if it is there. */
+/* Removes the request's completion from the queue, if it is there. */
 void completion_discard(struct engine_request *request);
 
 #endif

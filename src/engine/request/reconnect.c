@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dialling links again that ended: when, by which handle, and what moves to the new link. */
+/* Dials links again that have ended: when, for which handle, and what moves to the new link. */
 #include "engine/request/request_calls.h"
 #include "engine/request/reconnect.h"
 
@@ -9,19 +9,20 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-#define PAUSE_NS (100 * CLOCK_MS_NS) /* after the first attempt; doubled by each further one */
+/* pause after the first attempt; doubled by each further one */
+#define PAUSE_NS (100 * CLOCK_MS_NS)
 #define PAUSE_MAX_NS CLOCK_S_NS
 #define LOST_SAID_NS (10 * CLOCK_S_NS)
 
-/* How to dial a session. The links of one handle share it; session.lock. */
+/* What is needed to dial a session. The links of one handle share it. Under session.lock. */
 struct reconnect_target {
 	uint32_t refs;
 	uint32_t tries; /* attempts since a link was last up */
 	int64_t due_ns; /* no attempt before this time */
 	int64_t timeout_ns;
-	tcpx_status failed;   /* how the last attempt ended; OK: none did since a link was up */
-	uint32_t lost_notes;  /* notifications, not in the log yet */
-	int64_t lost_said_ns; /* when the log had the last line about them; or 0 */
+	tcpx_status failed;   /* how the last attempt ended; OK: none has since a link was up */
+	uint32_t lost_notes;  /* notifications that were lost and are not in the log */
+	int64_t lost_said_ns; /* when they were logged last; 0: never */
 	struct wire_hello hello;
 	uint8_t key[CTL_KEY_BYTES];
 	struct sockaddr_storage addrs[WIRE_ADDR_MAX];
@@ -112,13 +113,13 @@ void reconnect_put(struct engine_peer *peer)
 	free(target);
 }
 
-/* session.lock: the present link of a handle. */
+/* Called under session.lock. The link of the handle now. */
 static struct engine_peer *reconnect_link(struct engine_peer *peer)
 {
 	return peer && peer->reconnect.now ? peer->reconnect.now : peer;
 }
 
-/* session.lock: the link ended for a reason that allows another one. */
+/* Called under session.lock. Whether the link ended for a reason that allows another one. */
 static bool reconnect_allowed(struct engine_peer *peer)
 {
 	tcpx_status status = TCPX_OK;
@@ -129,9 +130,9 @@ static bool reconnect_allowed(struct engine_peer *peer)
 	link_unlock_only(&peer->link);
 	switch (status) {
 	case TCPX_OK:
-	case TCPX_ERR_PEER_RESTARTED: /* another session */
+	case TCPX_ERR_PEER_RESTARTED: /* it would be another session */
 	case TCPX_ERR_VERSION:
-	case TCPX_ERR_DISCONNECTED: /* by the application */
+	case TCPX_ERR_DISCONNECTED: /* the application asked for it */
 	case TCPX_ERR_SESSION_CLOSED:
 		return false;
 	default:
@@ -139,8 +140,8 @@ static bool reconnect_allowed(struct engine_peer *peer)
 	}
 }
 
-/* session.lock. The link with that session, if there is one. A session that is its own peer has two
- * links of its own uuid and needs both, so none counts. */
+/* Called under session.lock. The link with that session, if there is one. A session that is its
+ * own peer needs both of the links that have its uuid, so neither counts. */
 static struct engine_peer *reconnect_linked(struct engine_session *session, const uint8_t *uuid,
 					    bool keyed)
 {
@@ -172,8 +173,8 @@ uint64_t reconnect_find(struct engine_session *session, const uint8_t *uuid, boo
 	return id;
 }
 
-/* session.lock: a link for the handle of `root`, whose last one was `old`. The control thread dials
- * it; until then the link may also come from the other side's dial. */
+/* Called under session.lock. Makes a link for the handle of `root`, whose last link was `old`.
+ * The control thread dials it; until then the peer's own dial may also become the link. */
 static struct engine_peer *reconnect_link_new(struct engine_peer *root, struct engine_peer *old)
 {
 	struct engine_session *session = root->link.session;
@@ -193,7 +194,7 @@ static struct engine_peer *reconnect_link_new(struct engine_peer *root, struct e
 	memcpy(peer->who.uuid, old->who.uuid, sizeof(peer->who.uuid));
 	peer->who.keyed = old->who.keyed;
 	peer->dialling.hello = target->hello;
-	/* another session may answer at that address by now */
+	/* only this session is accepted: another one may have the address by now */
 	memcpy(peer->dialling.hello.want_uuid, old->who.uuid,
 	       sizeof(peer->dialling.hello.want_uuid));
 	memcpy(peer->dialling.key, target->key, sizeof(peer->dialling.key));
@@ -202,7 +203,7 @@ static struct engine_peer *reconnect_link_new(struct engine_peer *root, struct e
 	peer->who.expects = old->who.expects;
 	memcpy(peer->who.expected, old->who.expected, sizeof(peer->who.expected));
 	link_lock(&old->link);
-	peer->error = old->error; /* until it is up: why there is no link */
+	peer->error = old->error; /* until the link is up, this says why there is none */
 	link_unlock_only(&old->link);
 	list_push_back(&session->peer_list, &peer->node);
 	return peer;
@@ -240,7 +241,7 @@ struct engine_peer *reconnect_use(struct engine_session *session, uint64_t peer_
 	return peer;
 }
 
-/* Counts attempts only: a link that the other side makes during the pause must not lengthen it. */
+/* Only attempts count: a link that the peer makes during the pause must not lengthen it. */
 void reconnect_attempted(struct engine_peer *peer)
 {
 	struct reconnect_target *target = peer->reconnect.target;
@@ -309,7 +310,8 @@ void reconnect_up(struct engine_peer *peer)
 	link_unlock(&peer->link);
 }
 
-/* link.lock of its peer: the request exists only as a handle; nothing is under way. */
+/* Called under link.lock of its peer: whether the request exists only as a handle, with nothing
+ * under way. */
 static bool reconnect_movable(struct engine_request *request, uint64_t id,
 			      const struct engine_peer *from)
 {
@@ -331,11 +333,11 @@ bool reconnect_request(struct engine_request *request, uint64_t id)
 		link_lock(&from->link);
 		moved = reconnect_movable(request, id, from);
 		if (moved)
-			atomic_store(&request->peer, to); /* with its reference */
+			atomic_store(&request->peer, to); /* takes over the reference */
 		link_unlock(&from->link);
 	}
 	if (moved)
-		peer_put(from); /* the request's */
+		peer_put(from); /* the reference that the request held */
 	else if (to)
 		peer_put(to);
 	peer_put(from);

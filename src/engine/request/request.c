@@ -51,7 +51,8 @@ tcpx_status engine_request_prepare(struct engine_session *session, uint64_t peer
 	return TCPX_OK;
 }
 
-/* link.lock held, the request is active: it ends as soon as its memory is no longer used. */
+/* Called under link.lock with an active request: ends it as soon as its memory is no longer
+ * used. */
 static void request_stop(struct engine_request *request)
 {
 	if (request->pending)
@@ -107,7 +108,8 @@ tcpx_status engine_request_release(struct engine_session *session, uint64_t id)
 	link_unlock(&peer->link);
 	if (!active) {
 		completion_discard(request);
-		request_put(request); /* the handle's reference; the end drops an active one's */
+		/* the reference of the handle; that of an active request is dropped at its end */
+		request_put(request);
 	}
 	peer_put(peer);
 	request_put(request);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a request does: the functions of its files, and what the public calls of requests and
- * of the queues do. */
+/* The functions of the files about requests, and those that the public calls about requests and
+ * queues use. */
 #ifndef ENGINE_REQUEST_REQUEST_CALLS_H
 #define ENGINE_REQUEST_REQUEST_CALLS_H
 
@@ -40,33 +40,34 @@ void session_accepted(struct engine_session *session, struct engine_peer *peer);
 
 /* request_life.c */
 void request_ended(struct engine_request *request);
-/* link.lock: its memory is no longer used. */
+/* Called under link.lock: the request's memory is no longer used. */
 void request_quiet(struct engine_request *request);
-/* link.lock: it is no longer active. Wakes the threads that wait. */
+/* Called under link.lock: changes the state. Wakes the threads that wait for the request. */
 void request_set_state(struct engine_request *request, uint32_t state);
-/* request_opts.c: checks the options and takes them over. */
+/* In request_opts.c: checks the options and stores them. */
 tcpx_status request_take_options(struct engine_request *request, const tcpx_request_opts *opts);
-/* request_life.c, link.lock: gives an active request to the core, whose status it returns. On an
- * error the caller gives the regions back. */
+/* In request_life.c, called under link.lock: gives an active request to the core, whose status it
+ * returns. On an error the caller gives the regions back. */
 tcpx_status request_hand_over(struct engine_request *request);
 void request_io_put(struct engine_request *request);
 void request_free(void *object);
 /* The request of a handle, with a reference, or NULL and ERR_STALE as the last error. Another
- * thread may release it meanwhile: compare slot.id under the lock. request_put: no lock held. */
+ * thread may release it meanwhile: compare slot.id under the lock. request_put() is called with
+ * no lock held. */
 struct engine_request *request_get(struct engine_session *session, uint64_t id);
 void request_put(struct engine_request *request);
 tcpx_status request_stale(void);	/* sets the error ERR_STALE */
 tcpx_status request_still_active(void); /* sets the error ERR_STATE */
-/* A request's peer with a reference; request_lock() also locks it. */
+/* The request's peer, with a reference. request_lock() also takes its lock. */
 struct engine_peer *request_peer(struct engine_request *request);
 struct engine_peer *request_lock(struct engine_request *request);
 void request_unlock(struct engine_peer *peer);
 
-/* notes.c */
+/* In notes.c. */
 void note_published(struct engine_peer *peer, struct core_notify_in *msg);
 void notes_drop_all(struct engine_session *session);
 
-/* peer_make.c, any thread. peer_enlist: look-ups find the peer from now on. */
+/* In peer_make.c, for any thread. After peer_enlist() look-ups find the peer. */
 struct engine_peer *peer_create(struct engine_session *session);
 void peer_enlist(struct engine_peer *peer);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request between its calls: found, handed to the core, ended, freed. */
+/* A request between its calls: how it is found, handed to the core, ended and freed. */
 #include <limits.h>
 #include <stdlib.h>
 
@@ -43,8 +43,8 @@ void request_put(struct engine_request *request)
 
 void request_set_state(struct engine_request *request, uint32_t state)
 {
-	/* Sequentially consistent, as in the waiter: a waiter that counts itself and then still
-	 * sees the request active is seen here. */
+	/* Sequentially consistent, as in the waiter: if a waiter has counted itself and still
+	 * sees the request active, its count is seen here. */
 	atomic_store(&request->state, state);
 	if (request->lead)
 		lead_wake(request->lead);
@@ -74,7 +74,8 @@ tcpx_status request_hand_over(struct engine_request *request)
 	return status;
 }
 
-/* link.lock held: the speed of whole transfers. Small ones would only measure the round trip. */
+/* Called under link.lock. Measures the speed of large transfers; small ones would measure the
+ * round trip only. */
 static void request_measure(struct engine_request *request)
 {
 	const tcpx_completion *end = &request->completion;
@@ -95,7 +96,7 @@ void request_quiet(struct engine_request *request)
 	lone_over(request);
 }
 
-/* link.lock held, from the core: the memory belongs to the caller again. */
+/* Called by the core under link.lock: the memory belongs to the caller again. */
 void request_ended(struct engine_request *request)
 {
 	struct engine_session *session = request->session;
@@ -117,16 +118,17 @@ void request_ended(struct engine_request *request)
 	atomic_fetch_add(
 		xfer->status == TCPX_OK ? &session->counters.done : &session->counters.failed, 1);
 	request_set_state(request, REQUEST_FINAL);
-	if (request->wants_queue && !detached) /* final before it can be taken */
+	/* the completion is final before anybody can take it */
+	if (request->wants_queue && !detached)
 		completion_enter(request);
 	link_progress(&peer->link);
-	if (detached) { /* released while active: the control thread frees it */
+	if (detached) { /* released while it was active: the control thread frees it */
 		list_push_back(&peer->link.wake.buried, &request->done);
 		link_wake(&peer->link);
 	}
 }
 
-/* The last reference is gone. No lock held; the request is not active. */
+/* The last reference was dropped. No lock held; the request is not active. */
 void request_free(void *object)
 {
 	struct engine_request *request = object;
@@ -146,8 +148,8 @@ struct engine_peer *request_peer(struct engine_request *request)
 		struct engine_peer *peer = atomic_load(&request->peer);
 		uint32_t refs = atomic_load(&peer->link.slot.refs);
 
-		/* The request may move, and this peer be freed, before the reference is taken. The
-		 * slot's memory stays, and a free slot has no references. */
+		/* Before the reference is taken, the request may move to another peer and this
+		 * one be freed. Its memory stays, and a free entry has no references. */
 		while (refs &&
 		       !atomic_compare_exchange_weak(&peer->link.slot.refs, &refs, refs + 1))
 			;

@@ -11,15 +11,16 @@
 #include "engine/request/ready.h"
 #include "engine/path/share.h"
 
-#define READ_PIECE_BYTES 12 /* of a piece in a request for data, about */
-#define POST_MOST 64	    /* of one batch, which holds a link's lock */
+#define READ_PIECE_BYTES 12 /* about so many bytes of a READ's request for each piece */
+#define POST_MOST 64	    /* how many requests are posted while a link's lock is held once */
 
-/* Requests of one peer that are posted while its lock is held once, with one kick after it. */
+/* Requests to one peer that are posted while its lock is held once, with one kick for all. */
 struct post_batch {
 	struct engine_peer *peer; /* locked, with a reference; NULL: the batch is empty */
 	uint64_t posted, most_bytes;
 	bool sends, timed;
-	const struct mem_kind *awaits; /* of staged memory that a READ of the batch will fill */
+	/* memory kind of staged memory that a READ of the batch will fill */
+	const struct mem_kind *awaits;
 	uint32_t device;
 };
 
@@ -39,7 +40,7 @@ static tcpx_status request_io_get(struct engine_request *request)
 			 "a local region of the request was deregistered");
 }
 
-/* Turns a refusal of the core into an error. */
+/* Turns the core's refusal into an error. */
 static tcpx_status post_error(struct engine_request *request, tcpx_status status)
 {
 	struct engine_peer *peer = request->peer;
@@ -62,7 +63,7 @@ static tcpx_status post_error(struct engine_request *request, tcpx_status status
 	}
 }
 
-/* link.lock held. On an error the request is as before: its last completion stays. */
+/* Called under link.lock. On an error the request is unchanged, and its last completion stays. */
 static tcpx_status request_start(struct engine_request *request)
 {
 	struct engine_session *session = request->session;
@@ -91,7 +92,7 @@ static tcpx_status request_start(struct engine_request *request)
 	return post_error(request, status);
 }
 
-/* About how many bytes a post sends. A READ sends only its list; the peer sends the data. */
+/* About how many bytes a post sends itself. A READ sends only its list; the peer sends the data. */
 static uint64_t post_own_bytes(const struct engine_request *request)
 {
 	if (request->xfer.op == TCPX_OP_READ)
@@ -109,12 +110,12 @@ static enum post_sends post_sends_of(const struct engine_session *session, uint6
 	return bytes <= session->tuning.inline_bytes ? POST_LANE : POST_NOTHING;
 }
 
-/* link.lock held. */
+/* Called under link.lock. */
 static tcpx_status post_one(struct engine_request *request, uint64_t id)
 {
 	struct engine_peer *peer = request->peer;
 
-	if (request->slot.id != id) /* another thread has released it */
+	if (request->slot.id != id) /* another thread has released the request */
 		return request_stale();
 	if (atomic_load(&request->state) == REQUEST_ACTIVE)
 		return request_still_active();
@@ -144,21 +145,22 @@ static void batch_end(struct post_batch *batch)
 		link_run_posted(&peer->link,
 				post_sends_of(session, batch->most_bytes, batch->sends));
 		if (batch->awaits && batch->awaits->rouse)
-			batch->awaits->rouse(batch->device, 0); /* while the request travels */
+			/* the device wakes up while the request travels */
+			batch->awaits->rouse(batch->device, 0);
 	} else {
-		link_run_deferred(&peer->link); /* what other threads left */
+		link_run_deferred(&peer->link); /* work that other threads deferred */
 	}
 	peer_put(peer);
 	*batch = (struct post_batch){0};
 }
 
-/* Adds a request to the batch. One of another peer ends the batch and begins a new one. */
+/* Adds a request to the batch. A request to another peer ends the batch and begins a new one. */
 static tcpx_status batch_post(struct post_batch *batch, struct engine_request *request, uint64_t id)
 {
 	uint64_t bytes = post_own_bytes(request);
 	tcpx_status status;
 
-	/* A request of the locked peer does not move to another one. */
+	/* a request to the locked peer is not moved to another link */
 	if (batch->peer && atomic_load(&request->peer) != batch->peer)
 		batch_end(batch);
 	if (!batch->peer)
@@ -189,7 +191,7 @@ static tcpx_status post_alone(struct engine_request *request, uint64_t id)
 	return status;
 }
 
-/* The post failed with status. If the link has ended, posts it on the handle's next link. */
+/* Posting failed with `status`. If the link has ended, posts on the handle's next link. */
 static tcpx_status post_again(struct engine_request *request, uint64_t id, tcpx_status status)
 {
 	tcpx_error why = *error_last();
@@ -213,7 +215,7 @@ tcpx_status engine_request_post(struct engine_session *session, uint64_t id)
 	return status;
 }
 
-/* At most POST_MOST requests. first: the first failure of all calls, or TCPX_OK. */
+/* Posts at most POST_MOST requests. first: the first failure of all calls so far, or TCPX_OK. */
 static void post_some(struct engine_session *session, const tcpx_request *requests, uint32_t count,
 		      tcpx_status *statuses, tcpx_error *first)
 {
@@ -283,7 +285,7 @@ tcpx_status engine_notify_send(struct engine_session *session, uint64_t peer_id,
 		atomic_fetch_add(&session->counters.notes_out, 1);
 		link_run_posted(&peer->link, post_sends_of(session, bytes, false));
 	} else {
-		link_run_deferred(&peer->link); /* what other threads left */
+		link_run_deferred(&peer->link); /* work that other threads deferred */
 	}
 	peer_put(peer);
 	return status;

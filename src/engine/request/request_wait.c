@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests a request, waits for its end, says why it failed. */
+/* Tests a request, waits for its end, and says why it failed. */
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -25,7 +25,7 @@ static tcpx_status request_look(struct engine_request *request, uint64_t id, tcp
 		error_set(TCPX_ERR_STATE, 0, "request was never posted");
 		return error_next("post it with tcpx_request_post() first");
 	}
-	peer = request_lock(request); /* another thread may post it again */
+	peer = request_lock(request); /* another thread may post the request again */
 	completion = request->completion;
 	request_unlock(peer);
 	if (out)
@@ -63,7 +63,7 @@ static bool request_has_ended(void *arg)
 	return atomic_load(&request->state) != REQUEST_ACTIVE;
 }
 
-/* Waits for its end by polling the peer's lane, as lead_wait() does. */
+/* Waits for the request's end by receiving on the peer's priority channel itself (lead_wait()). */
 static bool request_lead(struct engine_request *request, int64_t deadline)
 {
 	struct engine_peer *peer = request_peer(request);
@@ -130,7 +130,7 @@ tcpx_status engine_request_error(struct engine_session *session, uint64_t id, tc
 	status = TCPX_OK;
 	peer = request_lock(request);
 	if (completion.status == TCPX_ERR_CHANNEL_LOST && peer->comms)
-		lost = peer->comms->lost; /* why a channel was lost that the request used */
+		lost = peer->comms->lost; /* why a plugin channel that the request used was lost */
 	vanish_words(request, gone, sizeof(gone));
 	if (completion.status <= TCPX_ERR_PEER_CLOSED && peer->error.status == completion.status)
 		*out_error = peer->error;
@@ -141,7 +141,8 @@ tcpx_status engine_request_error(struct engine_session *session, uint64_t id, tc
 					    "notification"}[request->xfer.op],
 			   (unsigned long long)request->prog.total, gone, peer->who.name,
 			   error_status_text(completion.status), *lost ? ": " : "", lost);
-	if (completion.status == TCPX_ERR_CHANNEL_LOST) /* the status' text is about a channel */
+	/* the text of this status is about a channel */
+	if (completion.status == TCPX_ERR_CHANNEL_LOST)
 		text_format(out_error->next, sizeof(out_error->next),
 			    "remove the cause, then post it again");
 	out_error->bytes_done = completion.bytes;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the public calls do after their arguments are checked; those of peers and requests are in
- * the two headers of their folders, which this one includes. Errors are described in include/tcpx.
- */
+/* What the public calls do after their arguments are checked. Those about peers and requests are
+ * in peer_calls.h and request_calls.h, which this header includes. The errors are described in
+ * include/tcpx. */
 #ifndef ENGINE_SESSION_CALLS_H
 #define ENGINE_SESSION_CALLS_H
 
@@ -30,6 +29,6 @@ tcpx_status engine_region_token_for(struct engine_session *session, uint64_t id,
 tcpx_status engine_region_import(struct engine_session *session, uint64_t peer_id,
 				 const void *token, size_t len, tcpx_region *out_region);
 
-void import_free(void *object); /* the last reference went */
+void import_free(void *object); /* the last reference was dropped */
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The callbacks of the core and of the link, and the kicks that follow once the lock is free. */
+/* The functions that the core and the link call, and the kicks that follow once the lock is
+ * free. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +37,7 @@ static void hook_close_channel(void *arg, uint32_t channel)
 {
 	struct engine_peer *peer = arg;
 
-	/* The peer closed it. */
+	/* The peer has closed the channel. */
 	peer->link.wake.close_mask |= 1ull << channel;
 	link_wake(&peer->link);
 }
@@ -84,12 +85,13 @@ static void hook_note_ended(void *arg)
 
 static tcpx_status hook_deliver(void *arg, struct core_xfer *xfer, const void *data, uint64_t bytes)
 {
-	/* A page fault in the caller's memory may take long: nothing is copied under the lock. */
+	/* Copying into the caller's memory may wait for a page, so nothing is copied under the
+	 * lock. */
 	return bytes ? path_deliver(arg, LIST_ENTRY(xfer, struct engine_request, xfer), data, bytes)
 		     : TCPX_OK;
 }
 
-/* queue.lock held. */
+/* Called under queue.lock. */
 static void set_hungry(struct engine_peer *peer, bool hungry)
 {
 	peer->link.session->staging.hungry += (uint32_t)hungry - (uint32_t)peer->link.quota.hungry;
@@ -115,7 +117,7 @@ static uint64_t hook_stage_take(void *arg, uint64_t want, uint64_t least)
 	return got;
 }
 
-/* Prefetch grants of all links together take at most an eighth of the pool. */
+/* What all links keep without a request is at most an eighth of the pool. */
 static uint64_t hook_stage_ahead(void *arg, uint64_t want)
 {
 	struct engine_peer *peer = arg;
@@ -130,7 +132,8 @@ static uint64_t hook_stage_ahead(void *arg, uint64_t want)
 	return want;
 }
 
-/* This link asks again at once; the control thread offers the room to other links that wait. */
+/* This link asks for memory again at once. The control thread offers it to other links that
+ * wait. */
 static void hook_stage_give(void *arg, uint64_t bytes)
 {
 	struct engine_peer *peer = arg;
@@ -260,7 +263,7 @@ static void hooks_kick(struct engine_peer *peer, uint32_t channel, bool here)
 	chan_put(chan);
 }
 
-/* here: this thread may serve the lane, unless it is the control thread. */
+/* here: this thread may serve the priority channel, unless it is the control thread. */
 static void hooks_run(struct engine_peer *peer, bool here)
 {
 	uint64_t mask;
@@ -276,7 +279,7 @@ static void hooks_run(struct engine_peer *peer, bool here)
 	}
 }
 
-/* A caller that unlocks may be about to return an error: the thread's last error is kept. */
+/* Keeps the thread's last error: the caller that unlocks may be about to return one. */
 static void hooks_deferred(struct link *link)
 {
 	tcpx_error last;
@@ -290,11 +293,9 @@ static void hooks_deferred(struct link *link)
 	(void)error_raise(&last);
 }
 
-/*
- * On the thread of a post. One of the sleeping workers is woken, and it wakes the others: a second
+/* On the thread of a post. Wakes one of the sleeping workers, which wakes the others: a second
  * wake-up would often take the caller's core away in the middle of its call. A thread that sends
- * the first channel's share itself wakes the others first, so that they send at the same time.
- */
+ * the first channel's share itself wakes the others first, so that all send at the same time. */
 static void hooks_posted(struct link *link, enum post_sends sends)
 {
 	struct engine_peer *peer = link_peer(link);
@@ -305,7 +306,8 @@ static void hooks_posted(struct link *link, enum post_sends sends)
 	mask = atomic_exchange(&peer->link.kick_mask, 0);
 	if (sends != POST_NOTHING && (mask & 1ull << CORE_LANE)) {
 		hooks_kick(peer, CORE_LANE, true);
-		/* Another thread may have kicked the lane since: this thread serves it, too. */
+		/* Another thread may have kicked the priority channel meanwhile: this thread
+		 * serves it, too. */
 		mask = (mask & ~(1ull << CORE_LANE)) | atomic_exchange(&peer->link.kick_mask, 0);
 	}
 	while (mask) {
@@ -325,7 +327,8 @@ static void hooks_posted(struct link *link, enum post_sends sends)
 		}
 		chan_put(chan);
 	}
-	atomic_fetch_or(&peer->link.kick_mask, later); /* before the worker that serves it wakes */
+	/* before the worker that does this work wakes up */
+	atomic_fetch_or(&peer->link.kick_mask, later);
 	if (first && sends == POST_FIRST) {
 		chan_tx_kick(first);
 		hooks_run(peer, false);
@@ -333,7 +336,8 @@ static void hooks_posted(struct link *link, enum post_sends sends)
 	} else if (first) {
 		worker_kick(first);
 		if (later && atomic_load(&first->tx_blocked))
-			hooks_run(peer, false); /* it has no room to send and was not woken */
+			/* the channel had no room to send, and its worker was not woken */
+			hooks_run(peer, false);
 		chan_put(first);
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Regions: this session's, with the requests and pushes that use them, and imported ones. */
+/* Regions of this session, with the requests and pushes that use them, and imported regions. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -30,7 +30,7 @@ static bool request_uses(const struct engine_request *request, const struct mem_
 	return false;
 }
 
-/* Ends every request and push of one peer that uses the region. */
+/* Ends all requests and pushes of one peer that use the region. */
 static void peer_forget_region(struct engine_peer *peer, struct mem_region *region)
 {
 	struct core_xfer *xfer, *next_xfer;
@@ -58,7 +58,7 @@ static void peer_forget_region(struct engine_peer *peer, struct mem_region *regi
 	link_unlock(&peer->link);
 }
 
-/* The last reference went. */
+/* The last reference was dropped. */
 void import_free(void *object)
 {
 	struct engine_import *import = object;
@@ -92,7 +92,7 @@ tcpx_status engine_region_deregister(struct engine_session *session, uint64_t id
 		return error_set(TCPX_ERR_STALE, 0, "region %llx is not registered",
 				 (unsigned long long)id);
 	if (!region)
-		return TCPX_OK; /* it is registered more than once, so it stays */
+		return TCPX_OK; /* the memory is registered more than once, so the region stays */
 	for (peer = session_next_peer(session, NULL); peer; peer = session_next_peer(session, peer))
 		peer_forget_region(peer, region);
 	status = mem_region_quiesce(region, timeout_ns < 0 ? -1 : deadline);
@@ -142,7 +142,7 @@ tcpx_status engine_region_export(struct engine_session *session, uint64_t id, ui
 	return TCPX_OK;
 }
 
-/* link.lock */
+/* Called under link.lock. */
 static tcpx_status region_peer_unproven(const struct engine_peer *peer)
 {
 	if (!peer->link.core_ready) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The process-wide runtime: a control thread and the workers, alive while a session is open. */
+/* The runtime of the process: a control thread and the workers. It exists while a session is
+ * open. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,8 +23,8 @@ static void *control_main(void *arg)
 	return NULL;
 }
 
-/* Half of the cores, at most 16; two on the smallest machines, where one thread for each side
- * leaves a core idle. */
+/* The default number of workers: half of the cores, at most 16; two on the smallest machines,
+ * where one thread for each side would leave a core idle. */
 static uint32_t default_workers(void)
 {
 	uint32_t cores = sys_cpu_usable(), half = cores / 2;
@@ -109,7 +110,8 @@ tcpx_status runtime_get(uint32_t workers)
 	tcpx_status status = TCPX_OK;
 
 	if (runtime->refs && runtime->fork_generation != sys_fork_generation()) {
-		/* A forked child: it has none of the parent's threads, and the lock may be held. */
+		/* A forked child has none of the parent's threads, and the lock may be held in
+		 * it. */
 		memset(runtime, 0, sizeof(*runtime));
 		pthread_mutex_init(&runtime->lock, NULL);
 	}

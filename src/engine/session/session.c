@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sessions: opening and closing. */
+/* Opens and closes sessions. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +67,8 @@ static void session_destroy(struct engine_session *session)
 	free(session);
 }
 
-/* Releases all requests. One whose memory a copy still uses is freed when the copy has ended. */
+/* Releases all requests. If a copy still uses the memory of one, it is freed when the copy has
+ * ended. */
 static void session_requests_release(struct engine_session *session)
 {
 	for (uint32_t i = 0; i < session->requests.count; i++) {
@@ -91,7 +92,7 @@ static void session_peers_await(struct engine_session *session, int64_t deadline
 	} while (sys_futex_wait(freed, seen, deadline_ns) == 0);
 }
 
-/* Frees sessions that closed while a copy used their memory, once that copy has ended. */
+/* Frees sessions that were closed while a copy used their memory, once that copy has ended. */
 static void sessions_free_late(void)
 {
 	for (;;) {
@@ -116,10 +117,9 @@ static void sessions_free_late(void)
 	}
 }
 
-/*
- * Waits as long as it takes: the application may never open or close another session. The control
- * thread cannot do this, because the end of the last session joins it.
- */
+/* A thread that waits until such sessions can be freed, however long that takes: the application
+ * may never open or close another session. The control thread cannot wait, because the end of the
+ * last session joins it. */
 static void *sessions_late_main(void *arg)
 {
 	struct engine_runtime *runtime = arg;
@@ -138,7 +138,7 @@ static void *sessions_late_main(void *arg)
 	}
 }
 
-/* If no thread can be started, the next open or close frees the session. */
+/* If no thread can be started, the next open or close of a session frees it. */
 static void session_free_later(struct engine_session *session)
 {
 	struct engine_runtime *runtime = &engine_runtime;
@@ -152,7 +152,8 @@ static void session_free_later(struct engine_session *session)
 		pthread_detach(thread);
 	}
 	pthread_mutex_unlock(&runtime->lock);
-	runtime_peer_freed(); /* the last one may have gone before the session was in the list */
+	/* the last peer may have been freed before the session was in the list */
+	runtime_peer_freed();
 }
 
 static void session_enlist(void *arg)
@@ -239,7 +240,7 @@ static void session_close_run(void *arg)
 		peer_forget(peer);
 		peer_put(peer);
 	}
-	/* Callers that wait for notifications or peers return. */
+	/* Wakes callers that wait for notifications or peers; they return. */
 	pthread_mutex_lock(&session->queue.lock);
 	atomic_fetch_add(&session->queue.note_word, 1);
 	atomic_fetch_add(&session->queue.accept_word, 1);
@@ -257,10 +258,10 @@ void engine_session_close(struct engine_session *session)
 
 	if (session->fork_generation != sys_fork_generation()) {
 		atomic_store(&session->magic, 0);
-		return; /* a forked child has none of the threads: it only forgets the session */
+		return; /* a forked child has none of the threads, so it only forgets the session */
 	}
 	runtime_call(session_close_run, session);
-	/* The control thread has done all that it was asked to do before. */
+	/* After this call the control thread has done all that it was asked to do before. */
 	runtime_call(session_close_barrier, NULL);
 	notes_drop_all(session);
 	for (i = 0; i < session->imports.count; i++) {
@@ -272,7 +273,8 @@ void engine_session_close(struct engine_session *session)
 		handle_put(&session->imports, import);
 	}
 	session_requests_release(session);
-	/* Copies of staged memory and channels that a worker serves keep their peer a while. */
+	/* Copies of staged memory, and channels that a worker serves, hold references to peers
+	 * for a while. */
 	session_peers_await(session, clock_after(CLOSE_WAIT_NS));
 	runtime_call(session_close_barrier, NULL);
 	sessions_free_late();
@@ -281,7 +283,7 @@ void engine_session_close(struct engine_session *session)
 		session_destroy(session);
 		return;
 	}
-	/* A worker handles the end of the copy, so the runtime goes on. */
+	/* A worker will report the end of the copy, so the runtime must stay. */
 	LOG_WARN("session '%s': memory of %u peers is still in use and stays until its copies and "
 		 "look-ups end",
 		 session->name, atomic_load(&session->peers.live));

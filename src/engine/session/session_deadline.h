@@ -6,7 +6,7 @@
 #include "engine/link/engine.h"
 
 void session_deadline_init(struct session_deadline *deadline);
-/* Control thread. */
+/* Called on the control thread. */
 void session_deadline_stop(struct session_deadline *deadline);
 
 #endif

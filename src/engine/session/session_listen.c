@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Listening: a port on each rail, a socket for peers on this host. */
+/* Listening: a port on each rail, and a socket for peers on this host. */
 #include <string.h>
 
 #include "base/config.h"
@@ -69,7 +69,7 @@ static tcpx_status listen_on(struct engine_session *session, uint16_t port)
 	uint32_t i;
 
 	for (i = 0; i < session->rails.count && status == TCPX_OK; i++) {
-		/* The first address finds a free port; the others use the same one. */
+		/* the first address finds a free port, and the others use the same port */
 		status = ctl_listener_open(&engine_runtime.loop, &session->rails.at[i],
 					   config_text(CONFIG_BIND_DEVICE), &port, &peer_accept_ops,
 					   session, &session->counters.ctl, &session->listen.at[i]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Takes the options of a session: from the caller, else the environment, else the defaults. */
+/* The options of a session: from the caller, else from the environment, else the defaults. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,10 +63,11 @@ static tcpx_status options_take_numbers(struct engine_session *session,
 	    (status = option_number("inline_bytes", opts->inline_bytes, CONFIG_INLINE_BYTES, 1,
 				    8192, &inline_bytes)))
 		return status;
-	/* 64 is accepted, but a link opens at most 63: the lane needs a bit of its masks, too. */
+	/* 64 is accepted, but a link opens at most 63: the priority channel needs a bit of the
+	 * masks, too. */
 	session->tuning.channels =
 		channels < CORE_CHANNELS_MAX ? (uint32_t)channels : CORE_CHANNELS_MAX - 1;
-	/* Without a value of the user's own the peer's value is taken. */
+	/* if the user gives no value, the peer's value is taken */
 	session->tuning.chunk_bytes =
 		opts->chunk_bytes || config_value(CONFIG_CHUNK_BYTES)->source != CONFIG_DEFAULT
 			? (uint32_t)chunk
@@ -95,7 +96,7 @@ static tcpx_status options_take_name(struct engine_session *session, const char 
 		return TCPX_OK;
 	}
 	/* Containers share host names and process ids, and a peer takes a session of a known name
-	 * for a restarted one: the salt tells them apart. */
+	 * for a restarted one, so a random number is mixed in. */
 	if (sys_random(&salt, sizeof(salt)) != TCPX_OK)
 		return error_last()->status;
 	gethostname(host, sizeof(host) - 1);

@@ -5,7 +5,8 @@
 
 #include "engine/link/engine.h"
 
-/* Checks the caller's options and stores them; the environment fills in what they leave out. */
+/* Checks the caller's options and stores them. The environment fills in those that it does not
+ * set. */
 tcpx_status session_options(struct engine_session *session, const tcpx_session_opts *opts);
 
 #endif
