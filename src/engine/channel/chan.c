@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A channel: which thread runs its directions, and what epoll watches. */
+/* Decides which thread runs a direction of a channel, and what the worker's epoll watches. */
 #include "engine/channel/comms_gpu.h"
 #include "engine/channel/chan_calls.h"
 #include "engine/link/hold.h"
@@ -20,7 +20,7 @@ void chan_start(struct engine_chan *chan)
 	int err = 0;
 
 	atomic_fetch_add(&chan->worker->channels, 1);
-	pthread_mutex_lock(&chan->poll.lock); /* no direction has an owner yet */
+	pthread_mutex_lock(&chan->poll.lock); /* no owner calls the transport yet */
 	if (epoll_ctl(chan->worker->epfd, EPOLL_CTL_ADD, chan->net->ops->fd(chan->net), &event))
 		err = errno;
 	atomic_store(&chan->poll.watched, !err);
@@ -28,10 +28,10 @@ void chan_start(struct engine_chan *chan)
 	if (err)
 		chan_fail(chan, TCPX_ERR_SYSTEM, err);
 	else
-		worker_again(chan); /* arms the descriptor, and receives what came before */
+		worker_again(chan); /* arms the descriptor, and receives what arrived before that */
 }
 
-/* poll_lock held. */
+/* The caller holds poll.lock. */
 static void chan_poll_change(struct engine_chan *chan)
 {
 	uint32_t events = chan->poll.recv_events | chan->poll.send_events;
@@ -41,12 +41,12 @@ static void chan_poll_change(struct engine_chan *chan)
 		return;
 	chan->poll.events = events;
 	if (epoll_ctl(chan->worker->epfd, EPOLL_CTL_MOD, chan->net->ops->fd(chan->net), &event) &&
-	    atomic_load(&chan->poll.watched)) /* a channel stopped meanwhile fails no more */
+	    atomic_load(&chan->poll.watched)) /* no failure if the channel was stopped */
 		chan_fail(chan, TCPX_ERR_SYSTEM, errno);
 }
 
-/* rx owner: the worker's epoll reports what arrives from now on. 1: something has arrived already,
- * so receive. */
+/* Called by the rx owner: from now on the worker's epoll reports data that arrives. Returns 1 if
+ * data has arrived already, which the caller must receive. */
 int chan_wait_recv(struct engine_chan *chan)
 {
 	uint32_t events;
@@ -63,7 +63,8 @@ int chan_wait_recv(struct engine_chan *chan)
 	return ready;
 }
 
-/* rx owner: epoll reports nothing to the worker, since this thread polls the channel itself. */
+/* Called by the rx owner: epoll no longer reports arriving data to the worker, since the calling
+ * thread polls the channel itself. */
 void chan_keep_recv(struct engine_chan *chan)
 {
 	pthread_mutex_lock(&chan->poll.lock);
@@ -72,7 +73,8 @@ void chan_keep_recv(struct engine_chan *chan)
 	pthread_mutex_unlock(&chan->poll.lock);
 }
 
-/* tx owner: the worker's epoll reports when there is room. 1: there is room already, so send. */
+/* Called by the tx owner: the worker's epoll reports when the transport has room. Returns 1 if
+ * there is room already, so that the caller must send. */
 int chan_wait_send(struct engine_chan *chan)
 {
 	uint32_t events;
@@ -91,7 +93,7 @@ int chan_wait_send(struct engine_chan *chan)
 	return ready;
 }
 
-/* Nothing is left to send: epoll reports no more room. */
+/* Called when nothing is left to send: epoll no longer reports that the transport has room. */
 void chan_sent_all(struct engine_chan *chan)
 {
 	uint32_t events;
@@ -105,7 +107,8 @@ void chan_sent_all(struct engine_chan *chan)
 	pthread_mutex_unlock(&chan->poll.lock);
 }
 
-/* A direction of a stopped channel has no owner any more. */
+/* A busy direction of a stopped channel has ended. After the last one the control thread takes the
+ * channel down. */
 static void chan_leaves(struct engine_chan *chan)
 {
 	if (atomic_fetch_sub(&chan->stop.inside, 1) == 1)
@@ -119,7 +122,8 @@ static bool owner_take(_Atomic int *owner)
 	return atomic_compare_exchange_strong(owner, &state, OWNER_BUSY);
 }
 
-/* True: another thread asked for the direction meanwhile, so its work must be looked for again. */
+/* Gives up the ownership of a direction. True: another thread asked for the direction meanwhile, so
+ * a thread must look for its work again. */
 static bool owner_leave(struct engine_chan *chan, _Atomic int *owner)
 {
 	int state = OWNER_BUSY;
@@ -151,7 +155,7 @@ void chan_tx_leave(struct engine_chan *chan)
 {
 	if (!owner_leave(chan, &chan->tx_owner))
 		return;
-	/* The worker sends what other threads posted meanwhile, not this caller. */
+	/* The worker, not this thread, sends what other threads posted meanwhile. */
 	if (atomic_load(&chan->sample.asked))
 		worker_look(chan);
 	else
@@ -205,7 +209,7 @@ void chan_trim(struct engine_chan *chan, int64_t now_ns)
 	}
 }
 
-/* Records the first failure of a channel, for which the control thread stops it. May run on any
+/* Records the first failure of a channel; the control thread then stops the channel. May run on any
  * thread, so it does not touch the socket. */
 void chan_fail(struct engine_chan *chan, tcpx_status status, int err)
 {

@@ -12,8 +12,8 @@
 #include "net/net_wrapper.h"
 #include "topo/graph.h"
 
-#define TX_BUDGET (1u << 20)   /* bytes of one channel before the worker's next one */
-#define RX_BUDGET (512u << 10) /* likewise */
+#define TX_BUDGET (1u << 20)   /* most bytes that one channel sends in one turn */
+#define RX_BUDGET (512u << 10) /* most bytes that one channel receives in one turn */
 
 /* Runs the sender on this thread, or makes the thread that runs it look for work again. */
 void chan_tx_kick(struct engine_chan *chan)
@@ -29,13 +29,15 @@ void chan_tx_kick(struct engine_chan *chan)
 	if (atomic_load(&chan->tx_blocked)) {
 		if (!atomic_load(&chan->tx.lent))
 			return;
-		/* It waits for the peer to return lent memory, and has to take it back now. */
+		/* The sender waits for the peer to return lent memory, and must now take it
+		 * back. */
 		atomic_store(&chan->tx_blocked, 0);
 	}
 	if (!chan_tx_try(chan))
 		return;
 	do {
-		/* Another thread sends on a bulk channel only what it has just posted. */
+		/* On the priority channel, a thread other than the worker sends about one buffer,
+		 * unless its application polls. */
 		chan_tx_run(chan, all ? TX_BUDGET : ENGINE_TX_BUFFER);
 		state = OWNER_AGAIN;
 	} while (mine && atomic_load(&chan->tx_owner) == OWNER_AGAIN &&
@@ -43,7 +45,8 @@ void chan_tx_kick(struct engine_chan *chan)
 	chan_tx_leave(chan);
 }
 
-/* epoll of the worker reported these events, or another thread did. */
+/* Runs the directions of the channel for events that epoll reported to the worker, or that another
+ * thread asked for. */
 static void chan_event(struct engine_chan *chan, uint32_t events)
 {
 	bool doorbell = chan->net->ops->caps & NET_CAP_DOORBELL;
@@ -72,7 +75,7 @@ static void chan_event(struct engine_chan *chan, uint32_t events)
 		worker_again(chan);
 }
 
-/* The worker was asked to shut the channel down, for a sample, to receive, or to send. */
+/* Does what the worker was asked for: to shut the channel down, take a sample, receive, or send. */
 static void chan_kicked(struct engine_chan *chan)
 {
 	if (atomic_load(&chan->stop.shutdown)) {
@@ -111,10 +114,10 @@ static const struct chan_calls chan_calls = {
 	.free = chan_release,
 };
 
-/* Lanes have the last worker to themselves, so that a small frame does not wait for large ones. A
- * bulk channel goes to the worker with the fewest channels of all peers and sessions, or the
- * channels of two GPUs might share some workers while others sleep. Where workers are pinned, only
- * those on the NUMA node of the channel's NIC are considered. */
+/* Priority channels have the last worker to themselves, so that a small frame does not wait for
+ * large ones. A bulk channel goes to the worker with the fewest channels of all peers and sessions;
+ * otherwise the channels of two GPUs might share some workers while other workers sleep. Where
+ * workers are pinned, only those on the NUMA node of the channel's NIC are considered. */
 static struct engine_worker *worker_for(const struct engine_peer *peer, uint32_t index, int node)
 {
 	struct engine_runtime *runtime = &engine_runtime;
@@ -157,14 +160,14 @@ tcpx_status chan_create(struct engine_peer *peer, uint32_t index, uint32_t epoch
 			 ? net_wrapper->wrap(peer->link.session->filters, net, &chan->net)
 			 : TCPX_OK;
 	if (status != TCPX_OK) {
-		chan->net = NULL; /* still the caller's */
+		chan->net = NULL; /* net still belongs to the caller */
 		chan_release(chan);
 		return status;
 	}
 	chan->net = chan_traced(chan->net);
 	chan->calls = &chan_calls;
 	atomic_store(&chan->refs, 1);
-	chan->peer = peer; /* the owner of a direction uses the peer */
+	chan->peer = peer; /* with a reference, since the owners of the directions use it */
 	peer_get(peer);
 	chan->index = index;
 	chan->epoch = epoch;

@@ -19,11 +19,11 @@
 #define AHEAD_BULK 1024u /* bytes read beyond a large payload: trailer, next header, a table */
 #define AHEAD_SMALL (32u << 10) /* bytes read in one call while frames are small */
 
-#define RECV_MARK (128u << 10) /* a third of the sleeps at the same speed */
+#define RECV_MARK (128u << 10) /* low-water mark: saves two thirds of the wake-ups */
 
-/* link.lock: a region is deregistered, and a chunk for it may be parked between two calls. While a
- * call is under way the regions of the chunk belong to the receiver alone, which checks after the
- * call whether they are retired. */
+/* Called with link.lock held when a region is deregistered: a chunk for it may be parked between
+ * two calls. During a call the regions of the chunk belong to the receiver alone, which checks
+ * after the call whether they are retired. */
 void chan_rx_forget(struct engine_chan *chan, struct mem_region *region)
 {
 	uint32_t i;
@@ -39,7 +39,8 @@ void chan_rx_forget(struct engine_chan *chan, struct mem_region *region)
 	rx_release(&chan->rx);
 }
 
-/* link.lock, rx owner: refuses the chunk if one of its regions was deregistered during the call. */
+/* Refuses the chunk if one of its regions was deregistered during the call. The caller is the rx
+ * owner and holds link.lock. */
 static void rx_note_retired(struct engine_chan *chan)
 {
 	const struct chan_rx *rx = &chan->rx;
@@ -50,7 +51,8 @@ static void rx_note_retired(struct engine_chan *chan)
 			core_rx_redirect(&chan->peer->link.core, chan->index);
 }
 
-/* link.lock. Parks the frame between two calls, unless the core wants it aborted. */
+/* Parks the frame between two calls, unless the core wants it aborted. The caller holds
+ * link.lock. */
 static void rx_pause_call(struct engine_chan *chan)
 {
 	rx_note_retired(chan);
@@ -65,7 +67,8 @@ static void rx_to_scratch(struct chan_rx *rx)
 	rx->aborted = true;
 }
 
-/* The pieces of memory for the next bytes of the payload, at most max. */
+/* Sets iov to the memory for the next bytes of the payload, at most max bytes. Returns the number
+ * of pieces. */
 static uint32_t rx_next_pieces(struct chan_rx *rx, struct iovec *iov, uint64_t max,
 			       uint64_t *out_bytes)
 {
@@ -113,13 +116,14 @@ static void rx_advance(struct chan_rx *rx, uint64_t bytes)
 	}
 }
 
-/* The destination is not mapped any more: this chunk is refused, and the channel goes on. */
+/* Refuses the chunk, whose destination is no longer mapped; the channel goes on. */
 static void rx_refuse_gone(struct chan_rx *rx)
 {
 	rx_refuse(rx, rx->core.kind == CORE_RX_PROG ? TCPX_ERR_INVALID : TCPX_ERR_REMOTE);
 }
 
-/* Returns how many bytes of the piece were copied: fewer than all if it has vanished. */
+/* Copies payload from the buffer into the piece. Returns the number of bytes copied: fewer than all
+ * if the memory of the piece has vanished. */
 static size_t rx_put_piece(const struct chan_rx *rx, const struct iovec *piece)
 {
 	if (rx->vanishing && !rx->aborted)
@@ -128,7 +132,7 @@ static size_t rx_put_piece(const struct chan_rx *rx, const struct iovec *piece)
 	return piece->iov_len;
 }
 
-/* Copies the payload bytes that are in the buffer already. */
+/* Copies the payload bytes that are in the buffer already to their destination. */
 static void rx_copy_buffered(struct engine_chan *chan)
 {
 	struct chan_rx *rx = &chan->rx;
@@ -154,8 +158,8 @@ static void rx_copy_buffered(struct engine_chan *chan)
 	}
 }
 
-/* With a whole header: asks the core and finds the destination. 1: go on; 0: more bytes are needed;
- * < 0: an error that ends the channel. */
+/* Begins a frame whose header and table have arrived: asks the core and finds the destination.
+ * Returns 1: go on; 0: more bytes are needed; < 0: an error that ends the channel. */
 static int rx_take_header(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;
@@ -203,14 +207,14 @@ static tcpx_status rx_end_frame(struct engine_chan *chan, bool valid)
 	lost = core_rx_aborted(&peer->link.core, chan->index);
 	link_unlock_only(&peer->link);
 	if (lost && rx->core.kind == CORE_RX_REGION)
-		verdict = TCPX_ERR_REMOTE_KEY; /* deregistered meanwhile */
+		verdict = TCPX_ERR_REMOTE_KEY; /* a region was deregistered meanwhile */
 	if (valid && !lost && rx->stage && verdict == TCPX_OK)
 		verdict = stage_commit(chan);
 	else if (rx->stage)
 		stage_close(rx->stage);
 	rx->stage = NULL;
-	/* Before the acknowledgement can leave: after it the memory belongs to the application
-	 * again. */
+	/* The regions are released before the acknowledgement can leave: after it the memory
+	 * belongs to the application again. */
 	if (verdict != TCPX_IN_PROGRESS)
 		rx_release(rx);
 	link_lock(&peer->link);
@@ -251,7 +255,7 @@ static int rx_take_trailer(struct engine_chan *chan)
 	return status == TCPX_OK ? 1 : (int)status;
 }
 
-/* Processes all that is in the buffer. */
+/* Processes all bytes that are in the buffer. */
 static tcpx_status rx_parse(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;
@@ -295,7 +299,7 @@ static tcpx_status rx_parse(struct engine_chan *chan)
 	}
 }
 
-/* One call of the transport. *out_all: nothing more was there. */
+/* Receives by one call of the transport. *out_all: the transport had nothing more. */
 static tcpx_status rx_receive(struct engine_chan *chan, uint64_t *out_bytes, bool *out_all)
 {
 	struct engine_peer *peer = chan->peer;
@@ -386,13 +390,13 @@ void chan_rx_mark(struct engine_chan *chan)
 	uint64_t expected = rx->left + FRAME_TRAILER_BYTES;
 	size_t mark = 1;
 
-	/* Never more than what is sure to come: the rest of the payload and its trailer. */
+	/* The mark never exceeds what is sure to come: the rest of the payload and its trailer. */
 	if (rx->state == RX_PAYLOAD && rx->left > ENGINE_COPY_BYTES)
 		mark = expected < RECV_MARK ? expected : RECV_MARK;
 	chan->net->ops->recv_mark(chan->net, mark);
 }
 
-/* Control thread: the channel is stopped, and a partial frame is dropped. */
+/* Drops a partial frame of a stopped channel. Control thread. */
 void chan_rx_drop(struct engine_chan *chan)
 {
 	rx_release(&chan->rx);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Samples of the transport, taken by the channel's worker. To ask the transport from another thread
- * could wait for a call under way, which may wait for a page of the caller's memory. */
+/* Samples of the transport's figures, taken by the channel's worker. Another thread that asks the
+ * transport might wait for a call under way, which may itself wait for a page of the caller's
+ * memory. */
 #include <limits.h>
 
 #include "base/clock.h"
@@ -60,6 +61,6 @@ void chan_sample_all(struct engine_chan *const *chans, uint32_t count)
 
 		while (atomic_load(&chan->sample.asked))
 			if (sys_futex_wait(&chan->sample.asked, 1, deadline_ns) < 0)
-				break; /* the worker is in a call; the last sample has to do */
+				break; /* the worker is in a call, so the last sample remains */
 	}
 }

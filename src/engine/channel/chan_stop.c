@@ -10,8 +10,8 @@
 #include "engine/channel/chan_calls.h"
 #include "engine/link/hold.h"
 
-/* Rounds of the worker that begin from now on get no event of the channel. Removing a descriptor
- * allocates nothing, so it fails only for one that could not be added. */
+/* Removes the channel from epoll: rounds of the worker that begin from now on get no event of it.
+ * Removing a descriptor allocates nothing, so it fails only for one that could not be added. */
 static void chan_poll_end(struct engine_chan *chan)
 {
 	int fd = chan->net->ops->fd(chan->net);
@@ -22,7 +22,7 @@ static void chan_poll_end(struct engine_chan *chan)
 			  fd, errno);
 }
 
-/* True: the direction had no owner. */
+/* Closes a free direction, or makes its owner close it. True: the direction had no owner. */
 static bool direction_close(_Atomic int *owner)
 {
 	int state = OWNER_FREE;
@@ -33,7 +33,7 @@ static bool direction_close(_Atomic int *owner)
 	return state == OWNER_FREE;
 }
 
-/* No direction has an owner, and none will get one. */
+/* Tears the channel down. No direction has an owner, and none will get one. */
 static void chan_take_down(struct engine_chan *chan)
 {
 	struct engine_worker *worker = chan->worker;
@@ -43,7 +43,7 @@ static void chan_take_down(struct engine_chan *chan)
 	list_remove(&chan->kick.node);
 	list_remove(&chan->look.node);
 	chan->kick.closed = true;
-	atomic_store(&chan->kick.queued, 1); /* and no new kick enters */
+	atomic_store(&chan->kick.queued, 1); /* so no new kick enters the list */
 	pthread_mutex_unlock(&worker->lock);
 	chan_sample_drop(chan);
 	chan_tx_drop(chan);
@@ -88,7 +88,8 @@ bool chan_stop(struct engine_chan *chan, void (*left)(struct engine_chan *chan))
 	link_lock(&peer->link);
 	core_chan_stays(&peer->link.core, chan->index, tx, rx);
 	link_unlock(&peer->link);
-	/* A waiting thread may sleep on the lane; the shutdown by the worker wakes it. */
+	/* A waiting thread may sleep on the priority channel; the shutdown by the worker wakes
+	 * it. */
 	atomic_store(&chan->stop.shutdown, 1);
 	worker_look(chan);
 	return false;

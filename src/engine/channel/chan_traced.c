@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records a stream channel: passes each call on, and tells the recorder of sends and receives. */
+/* A stream channel that records: passes each call on to an inner channel, and tells the recorder of
+ * sends and receives. */
 #include "engine/channel/chan_traced.h"
 
 #include <stdlib.h>
@@ -12,8 +13,8 @@
 struct traced_chan {
 	struct net_chan base;
 	struct net_chan *inner;
-	struct net_ops ops; /* with the extras that the inner channel offers */
-	char out, in;	    /* their addresses name the two directions */
+	struct net_ops ops; /* has the optional tables that inner has */
+	char out, in;	    /* only their addresses count: they identify the two directions */
 };
 
 static struct traced_chan *traced_of(const struct net_chan *chan)

@@ -5,8 +5,9 @@
 
 #include "net/net.h"
 
-/* The channel that records, which owns chan; chan itself if nothing is recorded, or without memory.
- * Under a tracer object (TCPX_TRACE_PLUGIN) that object alone records. Control thread. */
+/* Returns a channel that records and owns chan, or chan itself if nothing is recorded or memory is
+ * short. If a tracer object is in use (TCPX_TRACE_PLUGIN), that object alone records. Control
+ * thread. */
 struct net_chan *chan_traced(struct net_chan *chan);
 
 #endif

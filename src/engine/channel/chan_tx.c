@@ -14,7 +14,7 @@
 
 #define BATCH_BYTES (32u << 10) /* small frames gathered for one call */
 
-/* The rest of an aborted chunk. */
+/* Sent in place of the rest of an aborted chunk. */
 static const uint8_t zeros[64u << 10];
 
 static void tx_put_trailer(const struct frame *frame, bool valid, uint8_t *out)
@@ -25,7 +25,8 @@ static void tx_put_trailer(const struct frame *frame, bool valid, uint8_t *out)
 	wire_trailer_encode(&trailer, out);
 }
 
-/* False: some of the payload has vanished, and the frame is sent as aborted. */
+/* Copies payload and trailer into the buffer. False: some of the payload has vanished, and the
+ * frame is sent as aborted. */
 static bool tx_copy_payload(struct engine_chan *chan)
 {
 	struct chan_tx *tx = &chan->tx;
@@ -40,7 +41,8 @@ static bool tx_copy_payload(struct engine_chan *chan)
 	return whole;
 }
 
-/* link.lock: tx->frame was just cut. */
+/* Chooses the path of tx->frame, which was just cut, and takes the path's references. The caller
+ * holds link.lock. */
 static void tx_claim(struct engine_chan *chan)
 {
 	struct chan_tx *tx = &chan->tx;
@@ -52,7 +54,7 @@ static void tx_claim(struct engine_chan *chan)
 		tx->path->claim(chan);
 }
 
-/* The payload is sent from its own memory, by calls of its own. */
+/* Begins a payload that is sent from its own memory, without a copy into the buffer. */
 static void tx_begin_big(struct chan_tx *tx)
 {
 	tx->big = true;
@@ -61,7 +63,7 @@ static void tx_begin_big(struct chan_tx *tx)
 	tx->left = tx->frame.frame.payload_bytes;
 }
 
-/* Gathers frames until the buffer is full, a large one is next, or none is left. */
+/* Gathers frames until the buffer is full, a large frame ends the batch, or none is left. */
 static void tx_gather(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;
@@ -107,8 +109,9 @@ static void tx_gather(struct engine_chan *chan)
 	}
 }
 
-/* The pieces of one call. Those of the frame's own memory are *out_users pieces from *out_user on;
- * the buffer before them and the trailer after them are reused for the next frame. */
+/* Sets iov to the pieces that the next call sends, and returns their number. *out_users pieces from
+ * index *out_user on are the frame's own memory; the buffer before them and the trailer after them
+ * are reused for the next frame. */
 static uint32_t tx_next_pieces(struct chan_tx *tx, struct iovec *iov, uint32_t *out_user,
 			       uint32_t *out_users)
 {
@@ -177,16 +180,16 @@ static bool tx_advance(struct chan_tx *tx, size_t bytes)
 	return !tx->left && tx->trailer_sent == FRAME_TRAILER_BYTES;
 }
 
-/* The transport does not have the trailer yet, so it may still say ABORTED. */
+/* True: the transport does not have the trailer yet, so the trailer may still say ABORTED. */
 static bool tx_trailer_open(const struct chan_tx *tx, const struct net_lent *lent)
 {
 	return tx->left && lent->ahead <= tx->end - tx->start + tx->left;
 }
 
 /*
- * Nothing more of the frame may be read from the caller's memory. A lent piece comes back now, or
- * when the peer has read it. If the transport has the trailer already, that says VALID: then the
- * frame is torn if a piece came back unread, which the peer sees too; else the peer has all of it.
+ * Stops reading the frame from the caller's memory. A lent piece comes back now, or when the peer
+ * has read it. A trailer that the transport has already says VALID: then the frame is torn if a
+ * piece came back unread, which the peer sees too; otherwise the peer has the whole frame.
  */
 static void tx_abort_rest(struct engine_chan *chan, bool torn)
 {
@@ -199,7 +202,7 @@ static void tx_abort_rest(struct engine_chan *chan, bool torn)
 	tx->aborted |= tx_trailer_open(tx, &lent);
 }
 
-/* Which pieces of the last calls the peer still has on loan. */
+/* Asks which pieces of the last calls the peer still has on loan. */
 static void tx_look_lent(struct engine_chan *chan, struct net_lent *out_lent)
 {
 	if (!chan->net->ops->loan)
@@ -228,7 +231,8 @@ static tcpx_status tx_call(struct engine_chan *chan, size_t *out_bytes)
 	return ops->send(chan->net, iov, n, out_bytes);
 }
 
-/* One call of the transport. OK: go on; IN_PROGRESS: wait for room; else the channel is lost. */
+/* Sends by one call of the transport. OK: go on; IN_PROGRESS: wait for room; any other status: the
+ * channel is lost. */
 static tcpx_status tx_send_once(struct engine_chan *chan, uint64_t *sum)
 {
 	struct engine_peer *peer = chan->peer;
@@ -259,8 +263,7 @@ static tcpx_status tx_send_once(struct engine_chan *chan, uint64_t *sum)
 		tx_look_lent(chan, &lent);
 	link_lock(&peer->link);
 	if (over) {
-		/* The caller's memory is gone: the rest of the frame is scratch, and the channel
-		 * goes on. */
+		/* The caller's memory is gone: the frame is given up, and the channel goes on. */
 		core_tx_torn(&peer->link.core, chan->index);
 		core_tx_spoiled(&peer->link.core, chan->index, TCPX_ERR_INVALID);
 	}
@@ -269,7 +272,7 @@ static tcpx_status tx_send_once(struct engine_chan *chan, uint64_t *sum)
 		core_tx_sent(&peer->link.core, chan->index, !tx->aborted && !tx->torn);
 		tx->big = false;
 	} else if (!lent.pieces) {
-		/* If the job has to end, the next call learns it. */
+		/* If the work item has to end, core_tx_resume() says so before the next call. */
 		core_tx_pause(&peer->link.core, chan->index);
 	}
 	link_unlock_only(&peer->link);
@@ -280,13 +283,13 @@ static tcpx_status tx_send_once(struct engine_chan *chan, uint64_t *sum)
 	return status;
 }
 
-/* tx owner. Sends until nothing is left or there is no room. After budget bytes the worker serves
- * its other channels first and then comes back. */
+/* Called by the tx owner. Sends until nothing is left or the transport has no room. After budget
+ * bytes the worker serves its other channels first and then continues. */
 void chan_tx_run(struct engine_chan *chan, uint64_t budget)
 {
 	struct chan_tx *tx = &chan->tx;
 	uint64_t bytes = 0;
-	bool awake = false; /* the last wait returned at once */
+	bool awake = false; /* the last chan_wait_send() returned at once */
 	tcpx_status status;
 
 	if (atomic_load(&chan->failed) || atomic_load(&tx->filling))
@@ -308,8 +311,8 @@ void chan_tx_run(struct engine_chan *chan, uint64_t budget)
 			if (!chan_wait_send(chan))
 				return;
 			if (awake) {
-				/* There was no room: the event is for the receiver, maybe on this
-				 * very thread. */
+				/* There is still no room, so the event was for the receiving
+				 * direction, whose owner may be this very thread. */
 				worker_again(chan);
 				return;
 			}
@@ -324,7 +327,8 @@ void chan_tx_run(struct engine_chan *chan, uint64_t budget)
 	}
 }
 
-/* Control thread: the channel is stopped, and no direction has an owner. */
+/* Drops the frame under way of a stopped channel, whose directions have no owner. Control
+ * thread. */
 void chan_tx_drop(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;
@@ -344,7 +348,7 @@ void chan_tx_drop(struct engine_chan *chan)
 	link_lock(&peer->link);
 	if (atomic_load(&chan->tx.filling))
 		core_tx_take(&peer->link.core, chan->index, chan->tx.orphan);
-	else if (chan->tx.big || chan->tx.posting) /* not sent yet, and no call is under way */
+	else if (chan->tx.big || chan->tx.posting) /* frame not sent, no call under way */
 		core_tx_pause(&peer->link.core, chan->index);
 	chan->tx.orphan = NULL;
 	link_unlock_only(&peer->link);

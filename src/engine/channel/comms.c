@@ -13,18 +13,18 @@
 #include "base/error.h"
 #include "sys/cuda.h"
 
-#define PLUGIN_DEFAULT "default" /* the path at which a TCPX plugin is installed */
-#define CHANNELS_ASKED 63u	 /* most that may be requested */
+#define PLUGIN_DEFAULT "default" /* stands for the path at which a TCPX plugin is installed */
+#define CHANNELS_ASKED 63u	 /* most plugin channels that may be requested */
 #define CHANNELS_MOST                                                                              \
-	(CORE_CHANNELS_MAX - 2u) /* most that open, besides the lane and a stream channel */
+	(CORE_CHANNELS_MAX - 2u) /* most that open besides the priority and a stream channel */
 
 static uint32_t smaller_u32(uint32_t a, uint32_t b)
 {
 	return a < b ? a : b;
 }
 
-/* The image of a plugin stays loaded, and so do its objects in a GPU's context; therefore the
- * context stays as well. Besides, to create one takes 0.2 s. */
+/* Creates the context of a GPU and keeps it for ever: the image of a plugin stays loaded, and so do
+ * its objects in the context. Besides, creating a context takes 0.2 s. */
 static tcpx_status gpu_context_keep(uint32_t gpu)
 {
 	static struct sys_cuda_gpu *_Atomic all[NET_PLUGIN_GPUS];
@@ -57,7 +57,7 @@ static tcpx_status plugin_pick_gpu(struct engine_plugin *plugin, const tcpx_sess
 	return TCPX_OK;
 }
 
-/* Likewise for the GPUs that relayed and unsteered receives land on. */
+/* Keeps the contexts of the GPUs that relayed and unsteered receives land on. */
 static tcpx_status landing_contexts_keep(const struct engine_plugin *plugin)
 {
 	tcpx_status status = TCPX_OK;
@@ -82,7 +82,8 @@ static tcpx_status opening_find_place(struct opening *o)
 	return o->place ? TCPX_OK : comms_place_get(&o->place);
 }
 
-/* A TCPX plugin reads its variables when it starts, and a wrong one ends or hangs the process. */
+/* Checks the environment before a TCPX plugin starts: the plugin reads its variables then, and a
+ * wrong value ends or hangs the process. */
 static tcpx_status opening_before_start(void *arg, const char *name)
 {
 	struct opening *o = arg;
@@ -97,7 +98,8 @@ static tcpx_status opening_before_start(void *arg, const char *name)
 	return status;
 }
 
-/* All devices of a plugin are of one kind and differ by their place only. */
+/* Sets what the plugin carries, from its first device: all devices of a plugin are of one kind and
+ * differ only in their location. */
 static tcpx_status opening_pick_device(struct opening *o)
 {
 	struct engine_plugin *plugin = o->plugin;
@@ -110,7 +112,8 @@ static tcpx_status opening_pick_device(struct opening *o)
 	plugin->chunk = unpack ? comms_env_chunk() : 0;
 	if (plugin->chunk && plugin->chunk < plugin->message_bytes)
 		plugin->message_bytes = plugin->chunk; /* several chunks in a message leak pages */
-	/* A device that leaves fragments in GPU memory is for GPU memory (decision 26). */
+	/* A device that leaves fragments in GPU memory carries host memory only on request
+	 * (decision 26). */
 	plugin->host = device->ptr_support & NCCLNET_PTR_HOST &&
 		       (!unpack || o->opts->flags & TCPX_SESSION_PLUGIN_HOST ||
 			config_bool(CONFIG_PLUGIN_HOST));
@@ -274,7 +277,8 @@ uint32_t comms_given_up(const struct engine_peer *peer)
 	return count;
 }
 
-/* The peer proved a key, or all are trusted: the plugin may follow the connect handles it sent. */
+/* True: the peer proved a key, or all peers are trusted, so the plugin may follow connect handles
+ * that the peer sent. */
 static bool peer_is_trusted(const struct engine_peer *peer)
 {
 	return peer->dialling.hello.auth == WIRE_AUTH_KEY || config_bool(CONFIG_PLUGIN_TRUST_PEERS);
@@ -324,7 +328,7 @@ bool comms_carries(struct engine_request *request)
 		return request->remote.messages;
 	case TCPX_OP_SEND:
 	case TCPX_OP_RECV:
-		return true; /* the receiver decides by its CTS */
+		return true; /* the receiver decides by its CTS frame */
 	case TCPX_OP_NOTIFY:
 		break;
 	}

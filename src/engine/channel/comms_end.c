@@ -11,11 +11,11 @@
 #include "engine/path/share.h"
 
 #define CLOSE_NS (5 * CLOCK_S_NS)
-#define BARREN_MAX 4u		   /* losses in a row before it rests */
-#define LOST_LINES 64u		   /* of the log per interval, caused by a peer */
+#define BARREN_MAX 4u		   /* losses in a row before the channel rests */
+#define LOST_LINES 64u		   /* log lines per interval that one peer may cause */
 #define CAUSE_NS (10 * CLOCK_S_NS) /* equal reasons within this time have one cause */
 #define DIGITS "0123456789"
-#define LOOK_NS CLOCK_MS_NS /* how often copies of a GPU are polled */
+#define LOOK_NS CLOCK_MS_NS /* interval between two polls of a GPU's copies */
 
 /* Comms that could not be closed: the plugin may use their memory for ever, so they are never
  * freed. Control thread. */
@@ -84,7 +84,7 @@ static void comm_close_start(struct engine_comms *comms, struct net_comm **comm,
 	if (comm == &comms->in)
 		opts.gpu = comms_nic(comms)->landing;
 	if (*comm && net_close_start(&opts, *comm, op) == TCPX_OK)
-		*comm = NULL; /* the operation's */
+		*comm = NULL; /* it belongs to the operation now */
 }
 
 static void comms_abandon_setup(struct engine_comms *comms)
@@ -118,7 +118,7 @@ void comms_close(struct engine_comms *comms, bool lost)
 	comms_close_step(comms);
 }
 
-/* True: the close has ended, or was never begun. *out_stuck: it did not end in time. */
+/* True: the close has ended, or was never begun. *out_stuck is set if it did not end in time. */
 static bool comm_close_ended(struct net_setup **op, bool *out_stuck)
 {
 	tcpx_status status;
@@ -144,16 +144,16 @@ static void core_hears_of_loss(struct engine_comms *comms)
 	link_unlock(&peer->link);
 }
 
-/* Begins the closes after the last copy out of the comms' messages, however long that takes. True:
- * they have begun. */
+/* Begins to close both comms after the last copy out of their messages, however long that takes.
+ * True: the closes have begun. */
 static bool comms_close_begin(struct engine_comms *comms)
 {
 	int64_t now_ns = clock_now_ns();
 
 	if (comms->end.begun)
 		return true;
-	/* A thread that still opens the GPU's part reads the queue, which the plugin frees with the
-	 * comm. When that thread ends it wakes this link, and the close is tried again. */
+	/* A thread that still opens the GPU's part reads the plugin's queue, which the plugin frees
+	 * with the comm. When that thread ends it wakes this link, and the close is tried again. */
 	if (comms_gpu_opens(comms))
 		return false;
 	comms_gpu_abandon(comms);
@@ -200,7 +200,8 @@ void comms_close_step(struct engine_comms *comms)
 	peer_put(peer);
 }
 
-/* Reasons that one cause gives to several channels differ in numbers only. */
+/* True: the reasons are equal apart from numbers, as those are that one cause gives to several
+ * channels. */
 static bool loss_same_cause(const char *a, const char *b)
 {
 	for (;; a++, b++) {
@@ -213,7 +214,8 @@ static bool loss_same_cause(const char *a, const char *b)
 	}
 }
 
-/* Of the channels that one cause hits only the first is logged at WARN. */
+/* Sets the level at which the loss is logged: WARN only for the first of the channels that one
+ * cause hits. */
 static void loss_choose_level(struct engine_peer_comms *table, const char *why)
 {
 	int64_t now_ns = clock_now_ns();
@@ -231,8 +233,8 @@ enum tcpx_log_level comms_level(const struct engine_peer *peer, bool of_messages
 	return of_messages ? peer->comms->level : TCPX_LOG_WARN;
 }
 
-/* Sends the reason and the counts to the peer and logs the counts. Where the counts of the two ends
- * differ a message was lost. */
+/* Sends the reason and the counts to the peer and logs the counts. If the counts of the two ends
+ * differ, a message was lost. */
 static void loss_tell_peer(struct engine_comms *comms, const char *why,
 			   const struct net_message_counts *counts)
 {
@@ -254,12 +256,12 @@ static void loss_tell_peer(struct engine_comms *comms, const char *why,
 	comms_tell(comms, FRAME_COMM_LOST, text, (uint32_t)strlen(text));
 }
 
-/* Counts losses of a channel that had carried nothing in a direction that it was used in. Dialled
- * at once, it would be given the same transfers and be lost again, for ever. */
+/* Counts the losses in a row of a channel that carried nothing in a direction in which it was used.
+ * If it was dialled at once, it would get the same transfers and be lost again, for ever. */
 static void loss_count_barren(struct engine_peer *peer, struct comms_slot *slot, uint32_t channel,
 			      const struct net_message_counts *counts)
 {
-	int64_t rest = 2 * peer->link.session->plugin->message_ns; /* strand ends before */
+	int64_t rest = 2 * peer->link.session->plugin->message_ns; /* the strand timer ends first */
 	uint32_t unacked;
 
 	link_lock(&peer->link);
@@ -282,7 +284,8 @@ static void loss_count_barren(struct engine_peer *peer, struct comms_slot *slot,
 		 (long long)(rest / CLOCK_MS_NS));
 }
 
-/* The channel failed as a consequence of a failure that the peer saw first and knows more about. */
+/* True: the channel failed only because of a failure that the peer saw first and knows more
+ * about. */
 static bool loss_follows(struct engine_comms *comms)
 {
 	static const tcpx_status ends[] = {TCPX_ERR_CHANNEL_LOST, TCPX_ERR_PEER_CLOSED,
@@ -290,14 +293,15 @@ static bool loss_follows(struct engine_comms *comms)
 	bool same;
 
 	pthread_mutex_lock(&comms->lock);
-	same = !*comms->why; /* the peer sent a fence */
+	same = !*comms->why; /* no reason of this end: the peer sent a fence */
 	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
 		same |= !strcmp(comms->why, error_status_text(ends[i]));
 	pthread_mutex_unlock(&comms->lock);
 	return same;
 }
 
-/* Keeps the reason for tcpx_request_error(). */
+/* Keeps the reason for tcpx_request_error(). first: this end saw the failure first, so its reason
+ * replaces an earlier one. */
 static void loss_keep_reason(struct engine_peer *peer, const char *why, bool first)
 {
 	link_lock(&peer->link);
@@ -375,7 +379,7 @@ static void peer_left_early(const struct engine_peer *peer)
 	char awaits[COMMS_TOLD], why[COMMS_WHY_BYTES];
 
 	if (*table->missing)
-		return; /* it is logged already */
+		return; /* the reason is logged already */
 	for (uint32_t i = 0; i < table->count; i++) {
 		const struct engine_comms *comms = table->slots[i].comms;
 
@@ -436,7 +440,7 @@ void comms_beat(struct engine_peer *peer, int64_t now_ns)
 		waits = core_tx_messages(&peer->link.core, channel) && acked == comms->acked.seq;
 		comms->acked.seq = acked;
 		link_unlock_only(&peer->link);
-		waits = waits && !comms_mem_begins(comms); /* that has its own deadline */
+		waits = waits && !comms_mem_begins(comms); /* a registration has its own deadline */
 		if (!waits || !comms->acked.waits) /* the time counts from this heartbeat on */
 			comms->acked.since_ns = now_ns;
 		comms->acked.waits = waits;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks the environment that a TCPX plugin reads against this machine. */
+/* Checks the environment variables that a TCPX plugin reads against this machine. */
 #include "engine/channel/comms_env.h"
 
 #include <stdio.h>
@@ -11,17 +11,17 @@
 #include "base/error.h"
 
 #define CHUNK_NAME "NCCL_DYNAMIC_CHUNK_SIZE"
-#define TCPX_MARK "TCPX" /* in the names of plugins that read such an environment */
+#define TCPX_MARK "TCPX" /* part of the names of plugins that read these variables */
 
-/* The place, in the form of src/plugin. */
+/* This machine in the form in which src/plugin checks the environment against it. */
 struct question {
 	struct gpudirect_place place;
 	struct gpudirect_nic nics[GPUDIRECT_NICS_MAX];
 	const struct comms_place *at;
 };
 
-/* The environment when no NIC is an interface of this machine: then variables that name interfaces
- * mean something else. */
+/* Reads a variable when no NIC is an interface of this machine. Variables that name interfaces mean
+ * something else then, so they count as not set. */
 static const char *without_interfaces(void *arg, const char *name)
 {
 	for (unsigned i = 0; gpudirect_var(i); i++) {
@@ -35,8 +35,8 @@ static const char *without_interfaces(void *arg, const char *name)
 	return comms_place_getenv(arg, name);
 }
 
-/* A message is one chunk, so a smaller chunk makes it smaller, down to the minimum of the
- * option. */
+/* The most bytes of a message. A message is one chunk of the plugin, so a smaller chunk size
+ * replaces the requested size, unless it is below the minimum of the option. */
 static size_t env_message_bytes(size_t wish)
 {
 	uint32_t chunk = comms_env_chunk();
@@ -56,8 +56,8 @@ static void question_init(struct question *q, const struct comms_place *place, s
 	q->place.nnodes = place->topo->nnodes;
 }
 
-/* The NUMA node as the plugin reads it. A NIC that is no device of a bus, such as a veth, has no
- * such file. */
+/* The NIC's NUMA node as the plugin reads it from sysfs. A NIC that is no device of a bus, such as
+ * a veth, has no file numa_node. */
 static int env_numa_of(const struct topo_nic *nic)
 {
 	char path[256];
@@ -105,7 +105,7 @@ static void env_add_named(struct question *q, const char *names)
 	char name[64];
 
 	if (!*names || !strcmp(names, COMMS_NICS_ALL)) {
-		if (config_bool(CONFIG_PAIRING)) /* otherwise the plugin's devices decide */
+		if (config_bool(CONFIG_PAIRING)) /* without pairing the plugin's devices decide */
 			env_add_owners(q);
 		return;
 	}

@@ -18,8 +18,8 @@ bool comms_first_known(const struct engine_session *session)
 				 NCCLNET_PTR_HOST;
 }
 
-/* Each direction begins alone; the sender once the peer is ready, since then its accept has
- * ended. */
+/* Begins the first message of each direction that may begin. The sender begins once the peer is
+ * ready, since the peer's accept has ended then. */
 static tcpx_status first_begin(struct engine_comms *comms)
 {
 	struct net_setup_opts opts = comms_opts(comms, comms->deadline_ns);

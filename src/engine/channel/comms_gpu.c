@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The GPU's part of a comm that receives: the plugin's queue, an unpacker, memory to post. */
+/* The GPU's part of a comm that receives: the plugin's queue, an unpacker, memory for receives. */
 #include "engine/channel/comms_gpu.h"
 
 #include <stdlib.h>
@@ -12,20 +12,20 @@
 #include "sys/cuda.h"
 
 #define HOST_RECV "host-recv"
-#define POOL_UNKNOWN (1ull << 32) /* an offset in it has 32 bits */
+#define POOL_UNKNOWN (1ull << 32) /* most bytes of a pool, since offsets have 32 bits */
 
 enum op_state { OP_RUNNING = 0, OP_ENDED };
 
 struct comms_gpu_op {
-	struct engine_peer *peer; /* with a reference: to be woken */
+	struct engine_peer *peer; /* with a reference; woken when the operation ends */
 	struct mem_unpack_opts opts;
 	bool chosen;	   /* the user chose the mode, so no other one replaces it */
 	uint32_t home;	   /* the GPU whose memory the messages go to */
 	uint64_t queue_at; /* device address */
-	uint64_t window;   /* host-recv: number of messages in host memory; else 0 */
+	uint64_t window;   /* host-recv: number of messages that host memory holds; else 0 */
 	struct sys_cuda_gpu *device;
 	struct comms_gpu gpu;
-	cuda_ptr block; /* the allocation that contains landing */
+	cuda_ptr block; /* the allocation that contains gpu.landing */
 	_Atomic int state;
 	tcpx_status status;
 	tcpx_error error;
@@ -51,7 +51,7 @@ tcpx_status comms_gpu_mode(const char *text, struct engine_plugin *plugin)
 		text = config_text(CONFIG_UNPACK_IMPL);
 	plugin->host_recv = !strcmp(text, HOST_RECV);
 	plugin->chosen = chosen;
-	plugin->unpack = MEM_UNPACK_D2D; /* host-recv: one copy a message */
+	plugin->unpack = MEM_UNPACK_D2D; /* for host-recv: one copy for each message */
 	if (plugin->host_recv)
 		return TCPX_OK;
 	for (unsigned i = 0; i < sizeof(mode_names) / sizeof(mode_names[0]); i++) {
@@ -106,7 +106,7 @@ static void gpu_leave(void *arg, int gpu, void *before)
 
 const struct net_gpu_ops comms_gpu_ops = {gpu_enter, gpu_leave};
 
-/* The bytes of the allocation from that address on. */
+/* The bytes of the allocation from address at to its end, or POOL_UNKNOWN. */
 static uint64_t bytes_from(const struct sys_cuda *api, cuda_ptr at)
 {
 	cuda_ptr start = 0;
@@ -119,7 +119,8 @@ static uint64_t bytes_from(const struct sys_cuda *api, cuda_ptr at)
 	return bytes - (at - start);
 }
 
-/* Reads the queue once: what it points to stays in place for as long as the comm lives. */
+/* Reads the plugin's device queue once: the memory that it points to stays in place for as long as
+ * the comm lives. */
 static tcpx_status queue_read(struct comms_gpu_op *op)
 {
 	const struct sys_cuda *api = op->device->api;
@@ -132,7 +133,8 @@ static tcpx_status queue_read(struct comms_gpu_op *op)
 	rc = api->copy((cuda_ptr)(uintptr_t)&queue, op->queue_at, sizeof(queue));
 	if (rc != CUDA_OK)
 		return sys_cuda_error(rc, "reading the plugin's queue");
-	/* Mapped host memory; if the driver does not know it, the CPU address is the same. */
+	/* queue.meta is mapped host memory; if the driver does not know it, its CPU address is the
+	 * same. */
 	if (api->pointer_attribute(&meta, CUDA_POINTER_HOST, queue.meta) != CUDA_OK || !meta)
 		meta = (void *)(uintptr_t)queue.meta;
 	if (!meta || !queue.bounce)
@@ -144,7 +146,7 @@ static tcpx_status queue_read(struct comms_gpu_op *op)
 	return TCPX_OK;
 }
 
-/* Host memory, pinned so that the driver copies from it directly. */
+/* Allocates host memory for messages, pinned so that the driver copies from it directly. */
 static tcpx_status landing_make_host(struct comms_gpu_op *op)
 {
 	uint64_t bytes = op->window * op->opts.job_bytes;
@@ -209,12 +211,12 @@ static tcpx_status gpu_op_open(struct comms_gpu_op *op)
 	if (status != TCPX_OK)
 		return status;
 	status = mem_unpack_open(&op->opts, &op->gpu.unpack);
-	if (status == TCPX_ERR_UNSUPPORTED && !op->chosen) { /* this GPU has no kernel */
+	if (status == TCPX_ERR_UNSUPPORTED && !op->chosen) { /* no unpack kernel for this GPU */
 		op->opts.mode = MEM_UNPACK_D2D;
 		status = mem_unpack_open(&op->opts, &op->gpu.unpack);
 	}
 	op->gpu.mode = op->window ? HOST_RECV : mode_names[op->opts.mode];
-	if (status == TCPX_OK && op->home != op->opts.device) /* relay */
+	if (status == TCPX_OK && op->home != op->opts.device) /* relay: copies go to home */
 		status = mem_unpack_reach(op->gpu.unpack, op->home);
 	return status;
 }
@@ -250,8 +252,8 @@ static void *gpu_close_main(void *arg)
 	return NULL;
 }
 
-/* Closes on a thread of its own. The close of the session waits for it as long as for anything
- * else. */
+/* Releases op on a separate thread. That thread holds the peer, so the close of the session waits
+ * for it within the limit that all such references have. */
 static tcpx_status gpu_close_later(struct comms_gpu_op *op)
 {
 	pthread_t thread;

@@ -7,22 +7,22 @@
 #include "base/error.h"
 #include "engine/channel/comms.h"
 
-#define LOOK_NS CLOCK_MS_NS /* the plugin ends a message soon after the peer acknowledged it */
+#define LOOK_NS CLOCK_MS_NS /* time between looks: the plugin ends a message soon after its ACK */
 
 /* The registration of a region with the comm that sends it. */
 struct comms_mem {
 	struct list_node node; /* engine_comms.mems */
 	struct mem_region *region;
 	enum { MEM_NEW = 0, MEM_STARTED, MEM_READY, MEM_FAILED, MEM_ENDING } state;
-	bool retired;	      /* the region is being deregistered; lock */
-	uint64_t last;	      /* number of the last message from it, from 1; lock */
-	struct net_setup *op; /* STARTED, ENDING */
-	struct net_mr *mr;    /* READY */
+	bool retired;	      /* comms->lock: the region is being deregistered */
+	uint64_t last;	      /* comms->lock: number of the last message from it, from 1 */
+	struct net_setup *op; /* in STARTED and ENDING: the operation under way */
+	struct net_mr *mr;    /* in READY: the plugin's registration */
 	int64_t due_ns;	      /* when to look at it although no operation ended; 0: never */
-	tcpx_error error;     /* FAILED */
+	tcpx_error error;     /* in FAILED: why */
 };
 
-/* lock */
+/* The caller holds comms->lock. */
 static struct comms_mem *mem_find(struct engine_comms *comms, const struct mem_region *region)
 {
 	struct list_node *pos;
@@ -36,7 +36,7 @@ static struct comms_mem *mem_find(struct engine_comms *comms, const struct mem_r
 	return NULL;
 }
 
-/* lock; NULL: the last error says why. */
+/* Adds a registration. NULL: the last error says why. The caller holds comms->lock. */
 static struct comms_mem *mem_new(struct engine_comms *comms, struct mem_region *region)
 {
 	struct comms_mem *mem = calloc(1, sizeof(*mem));
@@ -65,8 +65,8 @@ static void mem_free(struct comms_mem *mem)
 	free(mem);
 }
 
-/* The registration of the frame's memory. IN_PROGRESS: it is under way, and its end kicks the
- * channel. */
+/* Finds the registration of the frame's memory, or begins it. IN_PROGRESS: it is under way, and its
+ * end kicks the channel. */
 static tcpx_status mem_use(struct engine_chan *chan, struct mem_region *region,
 			   struct comms_mem **out_mem)
 {
@@ -85,7 +85,7 @@ static tcpx_status mem_use(struct engine_chan *chan, struct mem_region *region,
 	} else if (mem->state == MEM_FAILED) {
 		status = error_raise(&mem->error);
 	} else if (mem->state == MEM_READY) {
-		mem->last = ++comms->posted; /* it is in use from here on */
+		mem->last = ++comms->posted; /* the memory is in use from here on */
 		status = TCPX_OK;
 	}
 	pthread_mutex_unlock(&comms->lock);
@@ -106,7 +106,7 @@ static tcpx_status mem_post(struct engine_chan *chan, struct comms_mem *mem, con
 		return TCPX_OK;
 	}
 	pthread_mutex_lock(&comms->lock);
-	mem->last = --comms->posted; /* it was not posted */
+	mem->last = --comms->posted; /* the message was not posted */
 	pthread_mutex_unlock(&comms->lock);
 	if (status == TCPX_IN_PROGRESS)
 		worker_kick(chan); /* tries again in the next round, since plugins have no events */
@@ -115,7 +115,8 @@ static tcpx_status mem_post(struct engine_chan *chan, struct comms_mem *mem, con
 	return status;
 }
 
-/* The payload was not posted and never will be; a NOP takes the frame's sequence number. */
+/* Makes the frame a NOP, which takes its sequence number: its payload was not posted and never will
+ * be. */
 static void frame_blank(struct frame *frame)
 {
 	*frame = (struct frame){.type = FRAME_NOP,
@@ -175,7 +176,7 @@ void comms_forget(struct engine_peer *peer, struct mem_region *region)
 		link_wake(&peer->link);
 }
 
-/* Options of an operation, which must end by due_ns. */
+/* Options of an operation on mem, which must end by mem->due_ns. */
 static struct net_setup_opts mem_op_begin(struct engine_comms *comms, struct comms_mem *mem)
 {
 	mem->due_ns = clock_now_ns() + comms->peer->link.session->plugin->setup_ns;
@@ -205,7 +206,8 @@ static void mem_register(struct engine_comms *comms, struct comms_mem *mem)
 		mem_failed(mem);
 }
 
-/* The plugin may still use a message for a moment after the peer has acknowledged it. */
+/* Begins to deregister mem, but not before the plugin has ended its last message: the plugin may
+ * still use a message for a moment after the peer has acknowledged it. */
 static tcpx_status mem_deregister(struct engine_comms *comms, struct comms_mem *mem)
 {
 	struct net_setup_opts opts;
@@ -219,7 +221,8 @@ static tcpx_status mem_deregister(struct engine_comms *comms, struct comms_mem *
 	return net_deregister_start(&opts, mem->mr, &mem->op);
 }
 
-/* lock. Takes the next step; *out_moved: a sender that waits for the registration looks again. */
+/* Takes the next step of a registration. *out_moved: a sender that waits for it looks again. The
+ * caller holds comms->lock. */
 static tcpx_status mem_step(struct engine_comms *comms, struct comms_mem *mem, bool *out_moved)
 {
 	struct net_setup_result result;

@@ -43,8 +43,8 @@ static tcpx_status nics_add(struct engine_plugin *plugin, unsigned dev, int land
 	return TCPX_OK;
 }
 
-/* Adds a NIC for the session's GPU: directly if it is that GPU's, else by relay through one of the
- * NIC's GPUs. */
+/* Adds a NIC for the session's GPU: directly if the NIC belongs to that GPU, else by relay through
+ * one of the NIC's GPUs. */
 static tcpx_status nics_add_route(struct engine_plugin *plugin, struct comms_place *place,
 				  unsigned dev)
 {

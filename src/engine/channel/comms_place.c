@@ -122,7 +122,7 @@ tcpx_status comms_place_plugin(struct comms_place *place, const struct net_plugi
 		return error_last()->status;
 	place_add_nics(place, plugin);
 	place_add_gpus(place);
-	if (place->topo->nnics + place->topo->ngpus != known) /* sysfs did not name all of them */
+	if (place->topo->nnics + place->topo->ngpus != known) /* sysfs had not all of them */
 		place_ask_rxdm(place);
 	return TCPX_OK;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where a plugin's devices and this process's GPUs are, according to sysfs, the interfaces and
- * RxDM, which are asked once when a session is opened. One owner, any thread.
+ * RxDM, which are asked once when a session is opened. An object has one owner, which may be any
+ * thread.
  */
 #ifndef ENGINE_CHANNEL_COMMS_PLACE_H
 #define ENGINE_CHANNEL_COMMS_PLACE_H
@@ -23,19 +24,20 @@ struct comms_place {
 	struct sys_iface *list;
 	const char *ifaces[COMMS_IFACES_MAX]; /* each name once */
 	unsigned nifaces;
-	/* After comms_place_plugin(). */
+	/* Set by comms_place_plugin(). */
 	pci_addr nics[NET_PLUGIN_DEVICES]; /* the plugin's devices, in its order */
 	unsigned nnics;
-	pci_addr gpus[TOPO_GPUS_MAX]; /* visible ones, in the driver's order */
+	pci_addr gpus[TOPO_GPUS_MAX]; /* visible GPUs, in the driver's order */
 	uint32_t ngpus;
 	const struct sys_cuda *api;
 };
 
-/* ERR_NO_MEMORY, or why sysfs or the interfaces cannot be read. */
+/* Collects all but what comms_place_plugin() adds. Fails with ERR_NO_MEMORY, or if sysfs or the
+ * interfaces cannot be read. */
 tcpx_status comms_place_get(struct comms_place **out_place) TCPX_MUST_CHECK;
-void comms_place_free(struct comms_place *place); /* NULL: nothing */
+void comms_place_free(struct comms_place *place); /* does nothing for NULL */
 /* Adds the plugin's devices and the GPUs of this process, without creating a context.
- * ERR_UNSUPPORTED: no driver. */
+ * ERR_UNSUPPORTED: there is no CUDA driver. */
 tcpx_status comms_place_plugin(struct comms_place *place,
 			       const struct net_plugin *plugin) TCPX_MUST_CHECK;
 bool comms_place_has_iface(const struct comms_place *place, const char *name);

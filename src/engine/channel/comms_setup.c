@@ -22,8 +22,8 @@ static struct net_setup_opts setup_opts(const struct engine_comms *comms, enum c
 	return opts;
 }
 
-/* For operations of the receiving comm: they run with the GPU current whose pages it receives
- * into. */
+/* Options for operations of the receiving comm: they run while the GPU into whose pages the comm
+ * receives is current. */
 static struct net_setup_opts landing_opts(const struct engine_comms *comms, enum comms_op op)
 {
 	struct net_setup_opts opts = setup_opts(comms, op);
@@ -54,8 +54,8 @@ static bool any_slot_told(const struct engine_peer *peer)
 	return false;
 }
 
-/* The peer may come up without the channel. late: its setup has not failed, and it may still come
- * up. */
+/* Lets the peer come up without the channel. late: the setup has not failed, and the channel may
+ * still come up. */
 static void slot_give_up(struct engine_peer *peer, struct comms_slot *slot, const char *why,
 			 bool late)
 {
@@ -130,7 +130,7 @@ static void comms_setup_due(struct sys_timer *timer, int64_t now_ns)
 	struct engine_comms *comms = LIST_ENTRY(timer, struct engine_comms, timer);
 
 	(void)now_ns;
-	link_wake(&comms->peer->link); /* the step then finds which operation is late */
+	link_wake(&comms->peer->link); /* comms_run() then finds which operation is late */
 }
 
 static struct engine_comms *attempt_new(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
@@ -159,7 +159,7 @@ static struct engine_comms *attempt_new(struct engine_peer *peer, uint32_t chann
 	return comms;
 }
 
-/* A peer begins new attempts faster than the old ones close. */
+/* True: the peer begins new attempts faster than the old ones close. */
 static bool attempts_too_many(const struct engine_peer *peer)
 {
 	const struct list_node *pos;
@@ -170,7 +170,8 @@ static bool attempts_too_many(const struct engine_peer *peer)
 	return count > CLOSING_MAX * peer->comms->count;
 }
 
-/* The attempt of that epoch, begun if it is new; NULL: it has ended, or cannot begin. */
+/* Returns the attempt of that epoch, and begins it if it is new. NULL: it has ended, or cannot
+ * begin. */
 static struct engine_comms *attempt_of(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
 {
 	struct comms_slot *slot = comms_slot(peer, channel);
@@ -238,7 +239,7 @@ tcpx_status comms_frame(struct engine_peer *peer, const struct frame *frame, con
 		slot_give_up(peer, slot, why, false);
 		return TCPX_OK;
 	}
-	if (failed && !slot->comms && frame->epoch == slot->epoch) /* it ended here, too */
+	if (failed && !slot->comms && frame->epoch == slot->epoch) /* the attempt ended here, too */
 		comms_lost_there(peer, (uint32_t)frame->linear, why);
 	comms = failed ? slot->comms : attempt_of(peer, (uint32_t)frame->linear, frame->epoch);
 	if (!comms || comms->epoch != frame->epoch || comms->state != COMMS_SETUP)
@@ -347,7 +348,7 @@ static tcpx_status setup_begin(struct engine_comms *comms)
 		status = net_accept_start(&landing, comms->setup.listener,
 					  &comms->setup.op[COMMS_ACCEPT]);
 		if (status == TCPX_OK)
-			comms->setup.listener = NULL; /* the operation's */
+			comms->setup.listener = NULL; /* it belongs to the operation now */
 	}
 	if (status == TCPX_OK && comms->in && !comms->setup.memory_begun) {
 		comms->setup.memory_begun = true;
@@ -409,7 +410,7 @@ static void setup_attach(struct engine_comms *comms)
 	peer->link.events->settled(&peer->link);
 }
 
-/* One step of a setup; the attempt may have ended afterwards. */
+/* Takes the next step of a setup; the attempt may have ended afterwards. */
 static void setup_step(struct engine_comms *comms)
 {
 	struct engine_peer *peer = comms->peer;

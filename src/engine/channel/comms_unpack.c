@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unpacks messages in pieces from the plugin's pool to their destinations, and gives them back. */
+/* Unpacks messages that arrive in pieces from the plugin's pool to their destinations, and gives
+ * the messages back to the plugin. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +29,8 @@ static void unpack_job_release(struct engine_stage *stage, bool last)
 		unpack_job_free(stage->job);
 }
 
-/* The pieces of the local side of an sg list; to NULL: counts them only. */
+/* Lists the pieces of the local side of an sg list in to, and returns their number. If to is NULL,
+ * only counts them. */
 static uint32_t unpack_job_pieces(const struct core_prog *prog, struct core_cursor at,
 				  uint64_t bytes, struct iovec *to)
 {
@@ -85,8 +87,8 @@ void comms_message_drop(struct engine_chan *chan)
 	chan->net->ops->message->give(chan->net, chan->rx.frame.seq);
 }
 
-/* Cuts out the parts of fragments that lie in bytes from to from + bytes of the message, at most
- * room of them. Returns their number; room + 1: there are more. */
+/* Lists in out the parts of fragments that lie in the bytes [from, from + bytes) of the message, at
+ * most room parts. Returns their number; room + 1: there are more. */
 static uint64_t frags_cut(const struct base_frag *frags, uint64_t n, uint64_t from, uint64_t bytes,
 			  struct base_frag *out, uint64_t room)
 {
@@ -109,7 +111,8 @@ static uint64_t frags_cut(const struct base_frag *frags, uint64_t n, uint64_t fr
 	return count;
 }
 
-/* No fragment reaches beyond the message. Whether they cover it is checked for each destination. */
+/* True: no fragment reaches beyond the message. Whether the fragments cover the message is checked
+ * for each destination. */
 static bool frags_inside(const struct base_frag *frags, uint64_t n, uint64_t bytes)
 {
 	for (uint64_t i = 0; i < n; i++)
@@ -152,7 +155,7 @@ static tcpx_status unpack_job_split(struct comms_job *job, const struct net_mess
 	return TCPX_OK;
 }
 
-/* Keeps the last error. */
+/* Marks the job as failed and keeps the last error. */
 static void unpack_job_failed(struct comms_job *job, tcpx_status status)
 {
 	job->status = status;
@@ -184,7 +187,7 @@ static void unpack_job_prepare(struct comms_job *job, struct engine_chan *chan)
 	}
 }
 
-/* False: the unpacker has no room yet. */
+/* Hands the job's copies to the unpacker. False: the unpacker has no room yet. */
 static bool unpack_job_push(struct comms_job *job)
 {
 	struct mem_unpack *unpack = job->comms->gpu->unpack;
@@ -202,7 +205,7 @@ static bool unpack_job_push(struct comms_job *job)
 	return true;
 }
 
-/* False: some copies are under way. */
+/* True: the job has ended. False: some of its copies have not. */
 static bool unpack_job_over(struct comms_job *job)
 {
 	struct mem_unpack *unpack = job->comms->gpu->unpack;
@@ -227,7 +230,8 @@ void comms_unpack_start(struct engine_chan *chan, struct engine_stage *stage)
 	unpack_job_prepare(job, chan);
 }
 
-/* The plugin's description of its memory is wrong, so nothing that the comm says can be trusted. */
+/* Ends the channel: the plugin's description of its memory is wrong, so nothing that the comm says
+ * can be trusted. */
 static void comm_distrust(struct engine_chan *chan, const struct comms_job *job)
 {
 	(void)error_set(TCPX_ERR_CHANNEL_LOST, 0, "%s", job->error.what);

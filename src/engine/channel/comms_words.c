@@ -28,13 +28,13 @@ void comms_named(const struct engine_comms *comms, const char *text, char *out_t
 	int len = snprintf(name, sizeof(name), "channel %u, NIC %s", comms->channel,
 			   comms_nic_name(comms));
 
-	if (strncmp(text, name, (size_t)len) != 0) /* errors of plugin calls have it */
+	if (strncmp(text, name, (size_t)len) != 0) /* errors of plugin calls have it already */
 		text_format(out_text, size, "%s: %s", name, text);
 	else
 		text_format(out_text, size, "%s", text);
 }
 
-/* The format of a handle is the plugin's own, but handles over IP begin with the listening
+/* The format of a connect handle is the plugin's own, but handles over IP begin with the listening
  * address. */
 static bool handle_addr(const uint8_t handle[NCCLNET_HANDLE_BYTES], struct sockaddr_storage *out)
 {
@@ -49,7 +49,7 @@ static bool handle_addr(const uint8_t handle[NCCLNET_HANDLE_BYTES], struct socka
 	return sys_addr_port(out) != 0;
 }
 
-/* The address of the interface with the NIC's name, for as long as the plugin does not listen. */
+/* The address of the interface with the NIC's name, used while the plugin does not listen yet. */
 static bool nic_addr(const struct engine_comms *comms, struct sockaddr_storage *out)
 {
 	struct sockaddr_storage addrs[4];

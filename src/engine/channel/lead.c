@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Leader and followers: a waiting thread polls the lanes itself while their worker sleeps, so that
- * a short exchange costs one wake-up instead of two. Any other event that ends the wait is
- * signalled by the leader's eventfd.
+ * Leader and followers: a waiting thread, the leader, polls priority channels itself while their
+ * worker sleeps, so that a short exchange costs one wake-up instead of two. Any other event that
+ * ends the wait is signalled by the leader's eventfd.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ struct engine_lead {
 	struct engine_lead *next;
 };
 
-static _Thread_local struct engine_lead *mine_now; /* not NULL: this thread is that leader */
+static _Thread_local struct engine_lead *mine_now; /* the leader that this thread is; NULL: none */
 
 static struct engine_lead *lead_take(struct engine_session *session)
 {
@@ -52,7 +52,7 @@ static void lead_silence(struct engine_lead *lead)
 	(void)!read(lead->fd, &count, sizeof(count));
 }
 
-/* No thread can signal it any more. */
+/* Returns the leader to the session's list. No thread can signal it any more. */
 static void lead_give(struct engine_session *session, struct engine_lead *lead)
 {
 	if (atomic_exchange(&lead->rung, 0))
@@ -84,7 +84,7 @@ void leads_free(struct engine_session *session)
 	}
 }
 
-/* Becomes the rx owner of a peer's lane, if that is free. */
+/* Becomes the rx owner of a peer's priority channel, if the channel has no rx owner. */
 static bool lane_take(struct engine_peer *peer, struct engine_chan **out_chan)
 {
 	struct engine_chan *chan;
@@ -134,7 +134,7 @@ static uint32_t lanes_take(struct engine_session *session, struct engine_peer *p
 	return n;
 }
 
-/* Polls every lane once. */
+/* Polls each of the priority channels once. */
 static void lanes_poll(struct engine_chan **lanes, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -149,7 +149,7 @@ static void lanes_poll(struct engine_chan **lanes, uint32_t n)
 	}
 }
 
-/* Sleeps until a lane has an event or the leader is signalled. */
+/* Sleeps until one of the channels has an event or the leader is signalled. */
 static void lead_sleep(struct engine_lead *lead, struct engine_chan **lanes, uint32_t n,
 		       int64_t deadline_ns)
 {
@@ -161,7 +161,7 @@ static void lead_sleep(struct engine_lead *lead, struct engine_chan **lanes, uin
 		struct net_chan *net = lanes[i]->net;
 		uint32_t events;
 
-		chan_rx_mark(lanes[i]); /* the worker's last sleep, or ours, left another mark */
+		chan_rx_mark(lanes[i]); /* an earlier sleep left another mark, maybe the worker's */
 		if (net->ops->arm(net, 1, 0, &events))
 			return;
 		fds[i] = (struct pollfd){.fd = net->ops->fd(net), .events = POLLIN};
@@ -209,7 +209,7 @@ bool lead_wait(struct engine_session *session, struct engine_peer *peer, struct 
 			break;
 		if (!busy)
 			lead_sleep(lead, lanes, n,
-				   deadline_ns); /* returns at once if a lane has data */
+				   deadline_ns); /* returns at once if a channel has data */
 		lanes_poll(lanes, n);
 	}
 	if (mine) {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An application that polls in a loop receives on the lanes itself, so that neither a message nor
- * its answer waits for a thread to wake. Such a loop keeps the lanes between two calls: epoll
- * reports nothing to their worker. A call that finds something gives them back. If the loop ends
- * without that, the worker, which looks each millisecond, takes them back (worker.c).
+ * An application that polls in a loop receives on the priority channels itself, so that neither a
+ * message nor its answer waits for a thread to wake. Such a loop keeps the channels between two
+ * calls: epoll reports nothing to their worker. A call that finds something gives them back. If the
+ * loop ends without such a call, the worker, which looks each millisecond, takes the channels back
+ * (worker.c).
  */
 #include "engine/channel/look.h"
 
@@ -12,20 +13,20 @@
 #include "engine/channel/chan_calls.h"
 #include "engine/link/worker.h"
 
-#define LOOP_GAP_NS (20 * 1000ll) /* calls that follow each other within this time are a loop ... */
-#define LOOP_CALLS 4		  /* ... if they are as many */
-#define LOOK_EVERY_NS 1000	  /* a look is a system call for each lane */
-#define LOOK_EVERY_CALLS 64	  /* of the application, if its clock does not move */
-#define SENDS_NS 20000		  /* no look for so long while bulk bytes wait to be sent */
-#define LOOK_LANES 4		  /* of so many peers; their worker receives for the others */
-#define LOOK_BYTES (256u << 10)	  /* received by one look */
+#define LOOP_GAP_NS (20 * 1000ll) /* most time between two calls of a loop ... */
+#define LOOP_CALLS 4		  /* ... and how many such calls in a row make a loop */
+#define LOOK_EVERY_NS 1000	  /* least time between looks: each is a system call per channel */
+#define LOOK_EVERY_CALLS 64	  /* calls after which it looks even if the clock stands still */
+#define SENDS_NS 20000		  /* no look for this time while bulk bytes wait to be sent */
+#define LOOK_LANES 4		  /* most peers looked at; the worker receives for the others */
+#define LOOK_BYTES (256u << 10)	  /* most bytes that one look receives */
 
-/* The loop of this thread. */
+/* The polling loop of the application on this thread. */
 static _Thread_local struct {
 	int64_t called_ns, looked_ns;
 	uint32_t calls;
-	bool keeps;   /* lanes */
-	bool looking; /* now */
+	bool keeps;   /* this thread keeps priority channels */
+	bool looking; /* a look is under way */
 } loop;
 
 bool look_is_now(void)
@@ -33,8 +34,9 @@ bool look_is_now(void)
 	return loop.looking;
 }
 
-/* The lane of a peer as its rx owner, with a reference; NULL: there is none, or it is busy.
- * *out_sends: bulk bytes wait to be sent, and those who send them need the processor more. */
+/* Becomes the rx owner of a peer's priority channel, and returns it with a reference; NULL: there
+ * is none, or it is busy. *out_sends: bulk bytes wait to be sent, and the threads that send them
+ * need the processor more. */
 static struct engine_chan *lane_enter(struct engine_peer *peer, bool *out_sends)
 {
 	struct engine_chan *chan;
@@ -53,7 +55,7 @@ static struct engine_chan *lane_enter(struct engine_peer *peer, bool *out_sends)
 	return NULL;
 }
 
-/* gives_back: epoll reports to the worker what comes from now on. */
+/* gives_back: from now on epoll reports to the worker what arrives. */
 static void lane_leave(struct engine_chan *chan, bool gives_back)
 {
 	bool again = false;
@@ -94,7 +96,7 @@ static void lane_receive(struct engine_peer *peer, int64_t now_ns)
 	loop.looking = true;
 	chan_rx_run(chan, LOOK_BYTES);
 	lane_leave(chan, false);
-	/* Such a transport says that there is room where it says that something came. */
+	/* A transport with a doorbell reports arriving data and room to send by one event. */
 	if (chan->net->ops->caps & NET_CAP_DOORBELL && atomic_exchange(&chan->tx_blocked, 0))
 		chan_tx_kick(chan);
 	link_run_deferred(&peer->link);
@@ -114,8 +116,8 @@ static void lane_give_back(struct engine_peer *peer, int64_t now_ns)
 	chan_put(chan);
 }
 
-/* Calls fn for the peer, or for the first ones of the session. The last error of the application's
- * thread stays as it is. */
+/* Calls fn for the peer, or for the first peers of the session if peer is NULL. Keeps the last
+ * error of this thread, which belongs to the application. */
 static void lanes_each(struct engine_session *session, struct engine_peer *peer,
 		       void (*fn)(struct engine_peer *peer, int64_t now_ns), int64_t now_ns)
 {

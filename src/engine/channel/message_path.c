@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Payloads as messages of a plugin, from memory of the kind that it serves. A message to host
- * memory arrives like a stream, one to GPU memory in pieces that are unpacked. The file is in this
- * folder because it calls comms.
+ * Payloads as messages of a plugin, to and from memory of a kind that the plugin serves. A message
+ * to host memory arrives like a stream, one to GPU memory in pieces that are unpacked. The file is
+ * in channel/, not in path/, because it calls comms.
  */
 #include "engine/channel/comms_gpu.h"
 #include "engine/path/paths.h"
@@ -52,7 +52,7 @@ static tcpx_status message_receive(struct engine_chan *chan, const struct core_p
 	(void)bytes;
 	for (uint32_t i = 0; i < rx->nheld; i++)
 		if (!comms_takes(session, rx->held[i].region))
-			return TCPX_ERR_REMOTE_KEY; /* the token does not say what was exported */
+			return TCPX_ERR_REMOTE_KEY; /* its exported token does not offer messages */
 	for (uint32_t i = 0; prog && i < prog->nlocal; i++)
 		if (!comms_takes(session, prog->local[i]))
 			return TCPX_ERR_PROTOCOL;

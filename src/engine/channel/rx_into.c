@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the destination of a payload: regions that the peer names, the sg list of a request of
- * ours, or a buffer. Serves the lists of READs. */
+/* Finds the destination of a payload: regions that the peer names, the sg list of a request of this
+ * end, or a buffer. Serves the segment lists of READs. */
 #include "engine/channel/rx_into.h"
 
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static bool rx_hold_region(struct chan_rx *rx, struct mem_region *region, uint64
 	return true;
 }
 
-/* Adds one destination piece. OK, a refusal, or ERR_NO_MEMORY. */
+/* Adds one destination piece. Returns OK, the reason to refuse the chunk, or ERR_NO_MEMORY. */
 static tcpx_status rx_add_piece(struct engine_chan *chan, uint64_t key, uint64_t offset,
 				uint64_t length)
 {
@@ -66,7 +66,7 @@ static tcpx_status rx_add_piece(struct engine_chan *chan, uint64_t key, uint64_t
 	return rx_hold_region(rx, region, key) ? TCPX_OK : TCPX_ERR_NO_MEMORY;
 }
 
-/* rx->message takes the bytes of chunks that are refused, so each payload needs it. */
+/* Allocates rx->message, which takes the bytes of refused chunks, so each payload needs it. */
 static tcpx_status rx_need_scratch(struct chan_rx *rx)
 {
 	if (!rx->message)
@@ -81,7 +81,7 @@ void rx_refuse(struct chan_rx *rx, tcpx_status status)
 	rx_release(rx);
 }
 
-/* The destination is known: rx->held, or the sg list prog. */
+/* Lets the path of the payload prepare the destination: rx->held, or the sg list prog. */
 static tcpx_status rx_into_path(struct engine_chan *chan, const struct core_prog *prog,
 				const uint8_t *sources, uint32_t bytes)
 {
@@ -113,7 +113,7 @@ static tcpx_status rx_into_regions(struct engine_chan *chan, const uint8_t *tabl
 	} else {
 		wire_table_open(&reader, table, bytes);
 		while ((more = wire_table_next(&reader, &key, &offset, &length)) > 0) {
-			/* after a refusal the rest is read to check its form only */
+			/* after a refusal the rest of the table is read to check its form only */
 			if (length > frame->payload_bytes - sum || ++pieces > CORE_PIECES_MAX)
 				return TCPX_ERR_PROTOCOL;
 			sum += length;
@@ -131,7 +131,8 @@ static tcpx_status rx_into_regions(struct engine_chan *chan, const uint8_t *tabl
 	return TCPX_OK;
 }
 
-/* The responder's checked copy of a piece of a READ's list, with references of its regions. */
+/* The responder's checked copy of the part of a READ's segment list that one frame carries, with
+ * references of its regions. */
 struct served {
 	struct core_push push;
 	struct engine_peer *peer;
@@ -152,7 +153,7 @@ void served_free(struct core_push *push)
 	session_free(served->peer->link.session, served, served->bytes);
 }
 
-/* link.lock */
+/* The caller holds link.lock. */
 bool served_uses(const struct core_push *push, const struct mem_region *region)
 {
 	const struct served *served = (const struct served *)push;
@@ -196,7 +197,7 @@ static tcpx_status served_fill(struct engine_peer *peer, struct served *served,
 	struct core_prog *prog = &served->push.prog;
 	struct wire_table_reader reader;
 	uint64_t key, offset, length;
-	struct mem_region *region = NULL; /* the last one held */
+	struct mem_region *region = NULL; /* the last region held */
 	tcpx_status status;
 
 	wire_table_open(&reader, table, frame->table_bytes);
@@ -262,7 +263,8 @@ static tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table)
 	link_lock(&peer->link);
 	if (served && !peer->link.core.dead) {
 		core_push_start(&peer->link.core, &served->push);
-		/* A deregistration meanwhile did not find it among the pushes. */
+		/* A deregistration before this point did not find this read response in the
+		 * core. */
 		if (served_retired(served))
 			core_push_stop(&peer->link.core, &served->push, TCPX_ERR_REMOTE_KEY);
 	} else if (served) {

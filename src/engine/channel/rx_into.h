@@ -5,12 +5,14 @@
 
 #include "engine/channel/chan_calls.h"
 
-/* rx owner, after core_rx_begin: fills rx->iov (or marks the payload for scratch and sets
- * rx->verdict). table: the frame's, in the buffer. A status < 0 ends the link. */
+/* Called by the rx owner after core_rx_begin(): fills rx->iov, or marks the payload for scratch and
+ * sets rx->verdict. table: the frame's, in the buffer. A status < 0 ends the channel; ERR_PROTOCOL
+ * ends the peer, too. */
 tcpx_status rx_into(struct engine_chan *chan, const uint8_t *table);
 
 void served_free(struct core_push *push);
-bool served_uses(const struct core_push *push, const struct mem_region *region); /* link.lock */
+/* Whether push uses the region. The caller holds link.lock. */
+bool served_uses(const struct core_push *push, const struct mem_region *region);
 
 void rx_release(struct chan_rx *rx);
 /* The rest of the payload goes to scratch, and the chunk counts as refused with status. */

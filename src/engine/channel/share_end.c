@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory shared with a peer that is dead: leases that outlive it, and mappings that are closed. It
- * is in this folder because the leases of comms end with them; path/share.h declares it. */
+/* Ends the sharing of memory with a dead peer: waits for leases that outlive the peer, and closes
+ * mappings. The file is in channel/ because requests wait for the leases of comms, too;
+ * path/share.h declares its functions. */
 #include <stdlib.h>
 
 #include "engine/channel/comms.h"
@@ -16,8 +17,8 @@ static bool share_read(const struct engine_share *share)
 	return share_told(share) && share->chan->net->ops->reading->peer(share->chan->net);
 }
 
-/* The channels on which the peer says that it reads offered memory, each once and with a reference.
- * link.lock. */
+/* Collects the channels on which the peer says whether it reads offered memory, each once and with
+ * a reference. The caller holds link.lock. */
 static uint32_t chans_told(struct engine_peer *peer, struct engine_chan **chans)
 {
 	uint32_t n = 0;
@@ -58,7 +59,7 @@ bool share_leased(struct engine_peer *peer)
 	return reads;
 }
 
-/* Requests that wait for the leases end with the last one. */
+/* Ends the requests that wait for leases, if no lease is left. */
 void share_lease_over(struct engine_peer *peer)
 {
 	if ((peer->shared && peer->shared->norphans) || comms_lend(peer))
@@ -82,8 +83,8 @@ static bool share_lease_ended(struct reap_item *item, int64_t now_ns)
 	return true;
 }
 
-/* The peer is dead on this side, but its process may live. It may read what it had mapped until it
- * says that it does not, or its process is gone. */
+/* Frees a share of a peer that is dead for this end, or leaves it to the reaper. The peer's process
+ * may live: it may read what it had mapped until it says that it no longer does, or is gone. */
 static void share_orphan(struct engine_share *share)
 {
 	int fd;
@@ -126,7 +127,7 @@ static bool map_orphan(struct engine_peer *peer, struct list_node *maps)
 }
 
 /* core_done is set, so an operation that ends from now on frees its share or mapping on its own
- * thread. The lists are collected first for that reason. */
+ * thread. For that reason the other shares and mappings are collected in lists first. */
 void share_peer_dead(struct engine_peer *peer)
 {
 	struct list_node shares, maps, *node;

@@ -8,7 +8,7 @@
 #include "engine/link/stage.h"
 #include "engine/path/share.h"
 
-/* Adds all pieces of the request. */
+/* Adds a copy for each piece of the request. */
 static tcpx_status direct_build(struct engine_stage *stage)
 {
 	const struct core_prog *prog = &stage->whole->prog;
@@ -26,7 +26,8 @@ static tcpx_status direct_build(struct engine_stage *stage)
 	return status;
 }
 
-/* link.lock. Ends the uses of the mappings; those that are left in maps must be closed. */
+/* Ends the uses of the mappings; the caller must then close those that remain in stage->maps. The
+ * caller holds link.lock. */
 static void direct_unuse(struct engine_stage *stage)
 {
 	uint32_t idle = 0;
@@ -55,8 +56,8 @@ static void direct_release(struct engine_stage *stage, bool last)
 		share_map_close(stage->maps[--stage->nmaps]);
 }
 
-/* Finds the mapping of each region that the program names. False: one is not mapped here, or is
- * exceeded, which the peer has to refuse. link.lock */
+/* Finds the mapping of each region that the request names. False: a region is not mapped here, or
+ * the request reaches beyond it, which the peer has to refuse. The caller holds link.lock. */
 static bool direct_find(const struct engine_request *request, struct engine_map **maps)
 {
 	bool write = request->xfer.op == TCPX_OP_WRITE;
@@ -65,8 +66,8 @@ static bool direct_find(const struct engine_request *request, struct engine_map 
 		maps[i] = share_map_of_key(request->peer, request->regions.keys[i]);
 		if (!maps[i] || request->regions.ends[i] > maps[i]->length)
 			return false;
-		/* A WRITE needs every mapping to be open on the source's GPU, since no copy opens
-		 * it on the way. */
+		/* The mappings of a WRITE must be open on the source's GPU already, since its
+		 * copies do not open them. */
 		for (uint32_t k = 0; write && k < request->regions.count; k++)
 			if (!copies_mapped(request->regions.at[k], maps[i]->mapping))
 				return false;
@@ -82,7 +83,8 @@ bool direct_begin(struct engine_request *request)
 	struct engine_stage *stage = NULL;
 	struct engine_map **maps;
 
-	/* Copies cannot be recalled, so a cancel waits for them. */
+	/* Copies cannot be recalled, so a cancel waits for them; therefore their bytes are
+	 * limited. */
 	if (prog->total > CORE_REF_WINDOW - shares->direct_bytes)
 		return false;
 	maps = malloc(prog->nremote * sizeof(struct engine_map *));
@@ -100,7 +102,7 @@ bool direct_begin(struct engine_request *request)
 	shares->direct_bytes += prog->total;
 	stage->whole = request;
 	stage->build = direct_build;
-	/* Has no copies, unless build adds some. */
+	/* The stage has no copies until build() adds some. */
 	(void)copies_init(&stage->copies, NULL, 0, stage_commit_done);
 	request->way.direct = stage;
 	return true;
@@ -117,7 +119,7 @@ void direct_posted(struct engine_request *request, tcpx_status status)
 		prefill_defer(request->peer, stage);
 		return;
 	}
-	direct_unuse(stage); /* none was revoked since direct_begin() */
+	direct_unuse(stage); /* no mapping was revoked meanwhile, so none must be closed */
 	free(stage->maps);
 	stage_forget(stage);
 }

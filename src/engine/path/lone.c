@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A transfer with no other under way waits for wake-ups more than for bytes. The threads that serve
- * lanes are awake, or lead. So a transfer that is alone in its session, as the last ones of its
- * link were, goes by the lane up to a larger size, and the thread that posts a WRITE sends its
- * first part itself. One worker serves all lanes of the process and must not do the other workers'
- * work: only one such transfer that is posted and one that is answered has the turn at a time,
- * whatever the number of sessions and peers. Transfers by reference need no turn, since their
- * frames carry no bytes.
+ * Solo transfers. A transfer with no other under way waits for wake-ups more than for bytes, and
+ * the threads that serve priority channels are awake, or are the waiting threads themselves. So a
+ * transfer that is alone in its session, as were the last transfers of its link, uses the priority
+ * channel up to a larger size, and the thread that posts a WRITE sends its first part itself. One
+ * worker serves all priority channels of the process and must not do the work of the other workers.
+ * So only one posted and one answered transfer of the whole process have the turn to go this way at
+ * a time. Transfers by reference need no turn, since their frames carry no bytes.
  */
 #include "engine/path/lone.h"
 
-#define LONE_BYTES (256u << 10)
-#define WATCHED_BYTES (1u << 20) /* while an application polls and the lanes' worker is awake */
-#define REF_BYTES (256ull << 20) /* by reference: later frames of the lane wait for its end */
-#define SENT_BYTES (1u << 20)	 /* sent by the thread that posts, a channel's part at most */
-#define STREAK 3 /* posts alone before it, or the first one of a burst would be misrouted */
+#define LONE_BYTES (256u << 10)	 /* largest transfer that uses the priority channel */
+#define WATCHED_BYTES (1u << 20) /* while an application polls and the tcpx-lanes thread is awake */
+#define REF_BYTES (256ull << 20) /* by reference; later frames of the channel wait for it */
+#define SENT_BYTES (1u << 20)	 /* largest WRITE that the posting thread helps to send */
+#define STREAK 3 /* solo posts needed before; else the first of a burst would be misrouted */
 
 static bool lone_take_turn(_Atomic uint32_t *turn)
 {
@@ -23,8 +23,8 @@ static bool lone_take_turn(_Atomic uint32_t *turn)
 	return atomic_compare_exchange_strong(turn, &none, 1);
 }
 
-/* By a socket, between memories that a socket call can use. Staged memory, references, loans and
- * messages have windows and wake-ups of their own. */
+/* True: the bytes go through a socket, between memories that a socket call can use. Staged memory,
+ * references, loans and messages have windows and wake-ups of their own. */
 static bool is_plain_stream(const struct engine_request *request)
 {
 	const struct core_xfer *xfer = &request->xfer;
@@ -43,7 +43,7 @@ static uint64_t lane_bytes(const struct engine_request *request)
 	return worker_watched() ? WATCHED_BYTES : LONE_BYTES;
 }
 
-/* No other transfer is under way, nor was one at the last STREAK posts. */
+/* True: no other transfer is under way, nor was one at the last STREAK posts. */
 static bool is_alone(const struct engine_request *request)
 {
 	struct engine_peer *peer = request->peer;

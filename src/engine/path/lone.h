@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Transfers with no other under way, which go by the lane: lone.c. */
+/* Solo transfers, which may use the priority channel: lone.c. */
 #ifndef ENGINE_PATH_LONE_H
 #define ENGINE_PATH_LONE_H
 
 #include "engine/link/engine.h"
 
-/* link.lock: at each post, after its path is chosen; sets xfer.by_lane, sends and leads. */
+/* Called at each post after its path is chosen, with link.lock held: sets by_lane, way.sends and
+ * leads of the request. */
 void lone_choose(struct engine_request *request);
-/* link.lock: the request ended, or its post failed. */
+/* The request ended, or its post failed: gives the turn back. The caller holds link.lock. */
 void lone_over(struct engine_request *request);
 
-/* Whether the answer to a READ goes by the lane; before it starts. */
+/* Decides whether the answer to a READ uses the priority channel, before the answer starts. */
 void lone_serve(struct core_push *push, const struct frame *request);
-/* The answer ended, or was not started. */
+/* The answer ended, or was not started: gives the turn back. */
 void lone_served(const struct core_push *push);
 
 #endif

@@ -177,7 +177,7 @@ uint32_t path_map(const struct core_prog *prog, struct core_cursor *at, uint64_t
 	return n;
 }
 
-/* The core keeps the sg list alive until its frame is aborted. */
+/* The core keeps the sg list alive as long as the frame is not aborted. */
 void path_more(struct chan_rx *rx)
 {
 	rx->at = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Payloads by reference, on one host: the header says where they are in shared memory, and the
+ * Payloads by reference, on one host: the header says where the bytes are in shared memory, and the
  * receiver copies them from there.
  */
 #include <stdlib.h>
@@ -86,13 +86,14 @@ static uint32_t count_targets(const struct chan_rx *rx, const struct core_prog *
 
 #define RECENT 64u
 
-/* Mappings that a chunk uses, by their ids: the tables of paged caches change between many. */
+/* The mappings that a chunk used last, by their ids: the source tables of paged caches alternate
+ * between many mappings. */
 struct recent_maps {
 	struct engine_map *at[RECENT];
 };
 
-/* The mapping of a piece; the chunk has a use of it, or several. NULL: it is not open, or the piece
- * exceeds it. */
+/* Finds the mapping of a piece, and makes the chunk a user of it, maybe more than once. NULL: the
+ * mapping is not open, or the piece exceeds it. */
 static struct engine_map *map_use(struct engine_peer *peer, struct engine_stage *stage,
 				  struct recent_maps *recent, uint64_t id, uint64_t offset,
 				  uint64_t length)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which memory a peer on this host may copy from directly, and which requests use that. */
+/* Decides which memory a peer on this host may copy from directly, and which requests use that. */
 #include "engine/path/share.h"
 
 #include <stdlib.h>
@@ -9,7 +9,8 @@
 #include "base/error.h"
 #include "engine/path/direct.h"
 
-/* Where lists have no kernel, the large copies of staging are cheaper than smaller pieces. */
+/* If no kernel copies lists, many small pieces are staged, since the large copies of staging are
+ * cheaper. Limits: bytes of a piece on average, and number of pieces. */
 #define PIECE_MIN (64u << 10)
 #define PIECES_FEW 8u
 
@@ -69,7 +70,8 @@ struct engine_map *share_map_find(struct engine_peer *peer, uint64_t id)
 	return NULL;
 }
 
-/* A channel over shared memory; NULL: the peer is not on this host, or must not be asked. */
+/* Returns a channel over shared memory. NULL: the peer is not on this host, or must not be offered
+ * memory. */
 struct engine_chan *share_chan(struct engine_peer *peer)
 {
 	if (!peer->link.core_ready || peer->link.core_done || !config_bool(CONFIG_GPU_PEER))
@@ -136,8 +138,8 @@ static void share_begin(struct engine_peer *peer, struct engine_chan *chan,
 	share_due(share);
 }
 
-/* link.lock. Whether chunks of the region may go by reference. Offers it to the peer if that was
- * not done. key: sent to the peer, or 0. */
+/* Whether chunks of the region may go by reference. Offers the region to the peer if that was not
+ * done. key: the key to send with the offer, or 0. The caller holds link.lock. */
 static bool region_ready(struct engine_peer *peer, struct mem_region *region, uint64_t key)
 {
 	struct engine_share *share = share_find(peer, region->serial);
@@ -195,14 +197,16 @@ static bool keys_mapped(struct engine_request *request)
 	return true;
 }
 
-/* lists: the end that copies has a kernel for lists. */
+/* Whether copying by reference is cheaper than staging. lists: the end that copies has a kernel for
+ * lists. */
 static bool by_reference_pays(const struct core_prog *prog, bool lists)
 {
 	return prog->total &&
 	       (lists || prog->nseg <= PIECES_FEW || prog->total / prog->nseg >= PIECE_MIN);
 }
 
-/* link.lock. Whether this end copies all of it; see path/direct.h. */
+/* True: this end copies all bytes of the request itself, as direct_begin() has prepared. The caller
+ * holds link.lock. */
 static bool goes_direct(struct engine_request *request)
 {
 	uint32_t right = request->xfer.op == TCPX_OP_WRITE ? TCPX_RIGHT_WRITE : TCPX_RIGHT_READ;
@@ -218,7 +222,7 @@ bool share_moves_lists(void)
 	return kind && kind->moves_lists && kind->moves_lists();
 }
 
-/* The end that copies is that of the destination. */
+/* Whether the end that copies has a kernel for lists. It is the end of the destination. */
 static bool copier_takes_lists(const struct engine_request *request)
 {
 	const struct engine_shares *table = request->peer->shared;
@@ -251,7 +255,7 @@ bool share_carries(struct engine_request *request)
 			return false;
 		return goes_direct(request) || pays;
 	case TCPX_OP_SEND:
-		return pays && regions_ready(request); /* the peer decides by its CTS */
+		return pays && regions_ready(request); /* the peer decides by its CTS frame */
 	case TCPX_OP_RECV:
 		return pays;
 	case TCPX_OP_NOTIFY:
@@ -302,7 +306,7 @@ tcpx_status share_serve(struct engine_peer *peer, struct core_push *push, const 
 
 		if (region->kind->share && !region_ready(peer, region, keys[i]) && share && asked &&
 		    share->state == SHARE_OFFERED)
-			share->state = SHARE_OPEN; /* its READ came before its answer */
+			share->state = SHARE_OPEN; /* the READ came before the answer */
 		ready &= share && share->state == SHARE_OPEN;
 	}
 	link_unlock_only(&peer->link);
@@ -317,7 +321,7 @@ void share_forget(struct engine_peer *peer, struct mem_region *region)
 {
 	struct engine_share *share = share_find(peer, region->serial);
 
-	if (!share || peer->link.core_done) /* for a dead peer its lease decides */
+	if (!share || peer->link.core_done) /* the lease of a dead peer ends its shares */
 		return;
 	switch (share->state) {
 	case SHARE_EXPORTING:

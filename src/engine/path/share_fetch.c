@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Offers whose memory is a descriptor. The control link cannot carry one, and on the socket of a
- * channel bells are counted. So the peer fetches it from our local listener, by the number of the
- * region, over a connection of its own. Only the peer knows the nonce of the link.
+ * Offers of memory that is passed as a descriptor. The control link cannot carry a descriptor, and
+ * on the socket of a local channel each byte is a wake-up. So the peer fetches the descriptor from
+ * this end's local listener, by the number of the region, over a separate connection. Only the peer
+ * knows the nonce of the link, which it must show.
  */
 #include <string.h>
 #include <unistd.h>
@@ -55,7 +56,8 @@ void share_fd_close(int fd)
 		sys_fd_close(fd);
 }
 
-/* Tells the peer where to fetch, right before the offer. A dialler may have no listener yet. */
+/* Tells the peer where to fetch descriptors, right before the offer. A dialler may have no listener
+ * yet, so one is opened. */
 bool share_fd_tell(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->link.session;
@@ -65,7 +67,7 @@ bool share_fd_tell(struct engine_peer *peer)
 
 	if (!peer->link.events->listen_local(&peer->link))
 		return false;
-	if (!peer->dialler) /* the peer dials our listener, so it knows the address */
+	if (!peer->dialler) /* the peer dials this end's listener, so it knows the address */
 		return true;
 	memcpy(offer.nonce, peer->shared_memory.nonce, sizeof(offer.nonce));
 	memcpy(offer.name, session->listen.local_name, sizeof(offer.name) - 1);

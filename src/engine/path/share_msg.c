@@ -10,8 +10,8 @@
 #include "engine/path/share.h"
 #include "sys/fd.h"
 
-#define MAPS_MAX 65536u	    /* of one peer */
-#define AGAIN_NS CLOCK_S_NS /* a region that the peer cannot map yet is not offered more often */
+#define MAPS_MAX 65536u	    /* most mappings of one peer's memory */
+#define AGAIN_NS CLOCK_S_NS /* least time before a failed offer is made again */
 
 /* Whether the other end is in this process, as its channel has proved. */
 static int same_process(const struct engine_chan *chan)
@@ -22,7 +22,8 @@ static int same_process(const struct engine_chan *chan)
 	return info.same_process;
 }
 
-/* The region does not go by reference, and deregister need not wait for the peer. */
+/* Gives up the offer: bytes of the region are sent, and deregister need not wait for the peer.
+ * Returns the descriptor to close. The caller holds link.lock. */
 static int share_refuse(struct engine_share *share)
 {
 	share->state = SHARE_REFUSED;
@@ -44,7 +45,7 @@ static void share_export_done(struct mem_share *job, tcpx_status status)
 	over = share->retired || peer->link.core_done;
 	share->by_fd = share->job.fd >= 0;
 	if (!share->by_fd)
-		(void)share_fd_end(share); /* it has no descriptor, so the next one may begin */
+		(void)share_fd_end(share); /* it has no descriptor, so the next export may begin */
 	if (!over && status == TCPX_OK) {
 		share->state = SHARE_TELL;
 		share_due(share);
@@ -173,7 +174,7 @@ void share_map_free(struct engine_map *map)
 	peer_put(peer);
 }
 
-/* link.lock */
+/* The caller holds link.lock. */
 static void map_due(struct engine_map *map)
 {
 	list_remove(&map->due);
@@ -221,8 +222,8 @@ void share_run(struct engine_peer *peer)
 	}
 }
 
-/* Frames without an answer may have been lost with the control link; one that arrives twice does no
- * harm. */
+/* Sends frames without an answer once more, since they may have been lost with the control link. A
+ * frame that arrives twice does no harm. */
 void share_again(struct engine_peer *peer)
 {
 	struct list_node *pos;
@@ -247,7 +248,7 @@ static void map_close_done(struct mem_share *job, tcpx_status status)
 
 	(void)status;
 	link_lock(&peer->link);
-	dead = peer->link.core_done; /* then this thread must free it */
+	dead = peer->link.core_done; /* then this thread must free the mapping */
 	if (!dead) {
 		map->state = MAP_CLOSED;
 		map_due(map);
@@ -291,7 +292,7 @@ static void map_open_done(struct mem_share *job, tcpx_status status)
 	if (status == TCPX_OK) {
 		map->state = MAP_OPEN;
 		idle = share_map_idle(map);
-	} else if (!dead) { /* of a dead peer this thread frees it below */
+	} else if (!dead) { /* if dead, this thread frees it below */
 		map->state = MAP_FAILED;
 	}
 	if (!idle && !dead)
@@ -303,7 +304,8 @@ static void map_open_done(struct mem_share *job, tcpx_status status)
 		share_map_free(map);
 }
 
-/* link.lock. The channel that the frame names, with a reference; NULL: there is none. */
+/* The channel that the frame names, with a reference; NULL: there is none. The caller holds
+ * link.lock. */
 static struct engine_chan *chan_meant(struct engine_peer *peer, const struct frame *frame)
 {
 	struct engine_chan *chan = NULL;
@@ -316,7 +318,7 @@ static struct engine_chan *chan_meant(struct engine_peer *peer, const struct fra
 	return chan;
 }
 
-/* link.lock. Sets the key that names it in READs, once. */
+/* Sets, once, the key by which requests name the mapped region. The caller holds link.lock. */
 static void map_key(struct engine_map *map, uint64_t key)
 {
 	if (!key || map->key)
@@ -325,7 +327,7 @@ static void map_key(struct engine_map *map, uint64_t key)
 	list_push_back(&map->peer->shared->keys[key % ENGINE_SHARE_BUCKETS], &map->key_node);
 }
 
-/* link.lock. A new mapping in the peer's table; NULL: *out_status says why. */
+/* Adds a mapping to the peer's table. NULL: *out_status says why. The caller holds link.lock. */
 static struct engine_map *map_make(struct engine_peer *peer, const struct frame *frame,
 				   tcpx_status *out_status)
 {
@@ -384,13 +386,13 @@ static tcpx_status share_take_offer(struct engine_peer *peer, const struct frame
 
 	if (!frame->payload_bytes || frame->payload_bytes > MEM_HANDLE_MAX)
 		return TCPX_ERR_PROTOCOL;
-	if (frame->seq > FRAME_SHARE_FD) { /* a form of a later library */
+	if (frame->seq > FRAME_SHARE_FD) { /* a form that only a later library knows */
 		share_tell(peer, FRAME_SHARE_ANSWER, frame->xfer, TCPX_ERR_UNSUPPORTED);
 		return TCPX_OK;
 	}
 	link_lock(&peer->link);
 	map = share_map_find(peer, frame->xfer);
-	if (map) { /* offered again, with its key, or since the answer was lost */
+	if (map) { /* it is offered again, with its key or because the answer was lost */
 		map_key(map, frame->offset);
 		if (map->state == MAP_OPEN && !map->revoked)
 			map_due(map);

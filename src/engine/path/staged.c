@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Payloads in memory that no socket call can use, such as a GPU's: they are sent from slices of
- * host memory that were filled with them, and received into slots that are copied to their
- * destination.
+ * Payloads in memory that no socket call can use, such as a GPU's. They are sent from slices of
+ * host memory into which they were copied before, and received into slots from which they are
+ * copied to their destination.
  */
 #include "base/error.h"
 #include "engine/link/hold.h"
@@ -31,7 +31,7 @@ static void staged_fill_done(struct stage_copies *copies, tcpx_status status)
 
 	link_lock(&peer->link);
 	if (status != TCPX_OK &&
-	    chan->tx.orphan == &stage->orphan) { /* the slot is not to be taken for data */
+	    chan->tx.orphan == &stage->orphan) { /* the slot does not hold the payload */
 		chan->tx.aborted = true;
 		core_tx_spoiled(&peer->link.core, chan->index, status);
 	}
@@ -44,8 +44,8 @@ static void staged_fill_done(struct stage_copies *copies, tcpx_status status)
 }
 
 /*
- * A chunk that is sent again has no slice, and neighbours are not likely. Its payload is copied
- * into a slot of its own; tx->filling is set until it is there.
+ * A chunk that is sent again has no slice, and neighbours to be copied with it are not likely. So
+ * its payload is copied into a separate slot; tx->filling is set until the copy has ended.
  */
 static void staged_fill(struct engine_chan *chan)
 {
@@ -130,7 +130,7 @@ static bool staged_sinks(const struct engine_chan *chan, const struct core_prog 
 	return false;
 }
 
-/* The slot for a payload; stage_commit_done() ends it. */
+/* Opens the slot for an arriving payload; stage_commit_done() ends its use. */
 static struct engine_stage *staged_slot_for(struct engine_chan *chan,
 					    const struct mem_region *region, uint64_t total)
 {
@@ -143,7 +143,7 @@ static struct engine_stage *staged_slot_for(struct engine_chan *chan,
 	if (!stage && block)
 		block_put(block);
 	if (region->kind->rouse)
-		region->kind->rouse(region->device, 0); /* while the payload arrives */
+		region->kind->rouse(region->device, 0); /* the device's thread wakes up meanwhile */
 	return stage;
 }
 
@@ -224,7 +224,8 @@ static tcpx_status staged_receive(struct engine_chan *chan, const struct core_pr
 	if (prog)
 		return frame->type == FRAME_SDATA && !granted ? TCPX_ERR_PROTOCOL
 							      : staged_into_prog(chan, prog);
-	/* Without a grant the token does not say what was exported. */
+	/* Without a grant the sender did not use the token that was exported, which says that the
+	 * memory is staged. */
 	return granted ? staged_into_regions(chan) : TCPX_ERR_REMOTE_KEY;
 }
 

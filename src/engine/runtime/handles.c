@@ -123,7 +123,7 @@ void *handle_get(struct handles *table, uint64_t id)
 		return NULL;
 	if (atomic_load(&slot->id) == id)
 		return slot;
-	handle_put(table, slot); /* it was released, or reused */
+	handle_put(table, slot); /* the object was released, or reused */
 	return NULL;
 }
 

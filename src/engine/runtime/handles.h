@@ -27,7 +27,7 @@ struct handles {
 	pthread_mutex_t lock;
 	size_t size;		    /* size of an object */
 	uint64_t tag;		    /* or-ed into ids, so that those of different tables differ */
-	void (*last)(void *object); /* handle_put() dropped the last reference */
+	void (*last)(void *object); /* called when handle_put() drops the last reference */
 	_Atomic(char *) chunk[HANDLES_CHUNKS];
 	uint32_t count;
 	struct handle_slot *free;
@@ -37,11 +37,11 @@ struct handles {
 void handles_init(struct handles *table, size_t size, uint64_t tag, void (*last)(void *object));
 void handles_fini(struct handles *table);
 
-/* A new object, zeroed after its slot, with one reference. handle_publish() makes its id visible.
- * NULL: out of memory. */
+/* Takes a new object, which is zero after its struct handle_slot and has one reference.
+ * handle_publish() makes its id visible. NULL: out of memory, or the table is full. */
 void *handle_take(struct handles *table);
 void handle_publish(struct handles *table, void *object);
-/* The object cannot be found any more; its memory stays until handle_give(). */
+/* Makes the object impossible to find; its memory stays until handle_give(). */
 void handle_hide(void *object);
 void handle_give(struct handles *table, void *object);
 
@@ -49,16 +49,16 @@ void handle_give(struct handles *table, void *object);
  * an unlocked look checks the id again under the object's own lock. */
 void *handle_find(struct handles *table, uint64_t id);
 
-/* The same with a reference, which keeps the object from being freed or reused. Its handle may be
- * hidden meanwhile. */
+/* As handle_find(), with a reference, which keeps the object from being freed or reused. The object
+ * may be hidden meanwhile. */
 void *handle_get(struct handles *table, uint64_t id);
 void handle_put(struct handles *table, void *object);
 
-/* As handle_find(), and hides the object: only one of several callers gets it, and that one drops
- * its reference. */
+/* As handle_find(), and hides the object: only one of several callers gets it, and that caller
+ * drops the reference of the handle. */
 void *handle_claim(struct handles *table, uint64_t id);
 
-/* The object at an index from 0 to count, for clean-up and scans. NULL: free. */
+/* The object at an index below count, for clean-up and scans. NULL: the place is free. */
 void *handle_at(struct handles *table, uint32_t index);
 
 #endif

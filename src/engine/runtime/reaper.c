@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ends objects whose memory a peer may still use, once it does not. */
+/* Ends objects whose memory a peer may still use, once the peer no longer does. */
 #include "engine/runtime/reaper.h"
 
 #include "base/clock.h"

@@ -31,7 +31,7 @@ bool runtime_is_control(void)
 	return pthread_equal(pthread_self(), engine_runtime.control);
 }
 
-/* The session may be gone already, so the word that its closer sleeps on is not in it. */
+/* The session may be freed already, so the futex on which its close waits is not in the session. */
 void runtime_peer_freed(void)
 {
 	atomic_fetch_add(&engine_runtime.peers_freed, 1);
