@@ -21,7 +21,8 @@
 #define ALL 0xffffffffu
 #define NONE 0xffffu
 
-/* Pieces by position; the byte at position p is at address delta + p. Ends ascend strictly. */
+/* Pieces by position (struct mem_copy_args). The byte of piece i at position p is at GPU address
+ * delta[i] + p. Ends ascend strictly. */
 struct tile {
 	uint64_t delta[TILE];
 	uint32_t from[TILE], end[TILE];
@@ -45,7 +46,7 @@ static __device__ __forceinline__ void copy_store16(uint64_t addr, uint4 word)
 	__stcs((uint4 *)addr, word);
 }
 
-/* Bytes by .. by + 15 of the 32 in low, high; by < 16. */
+/* Returns bytes by .. by + 15 of the 32 bytes in low and high; by < 16. */
 static __device__ __forceinline__ uint4 copy_shifted(uint4 low, uint4 high, uint32_t by)
 {
 	uint32_t x[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
@@ -61,7 +62,7 @@ static __device__ __forceinline__ uint4 copy_shifted(uint4 low, uint4 high, uint
 			  __funnelshift_r(x[2], x[3], bits), __funnelshift_r(x[3], x[4], bits));
 }
 
-/* k is a constant after unrolling. */
+/* Returns byte k of the word. k is a constant after unrolling. */
 static __device__ __forceinline__ uint8_t byte_of(uint4 word, int k)
 {
 	uint32_t x = k < 4 ? word.x : k < 8 ? word.y : k < 12 ? word.z : word.w;
@@ -190,10 +191,10 @@ static __device__ __forceinline__ void scatter_bytes(const struct view *v, uint3
 			*(uint8_t *)(v->t->delta[p] + pos + k) = byte_of(word, (int)k);
 }
 
-/* Stores the word of each lane, which is wholly inside piece p (NONE: it is not), to addr. If addr
- * is not aligned, a lane writes the aligned word that consists of its own bytes and those of the
- * next lane; the first and the last lane of a run write the remaining bytes. All lanes of the warp
- * take part. */
+/* Stores the word of each lane to addr. p: the piece that contains the whole word; NONE: no piece
+ * does, and nothing is stored. If addr is not aligned, a lane writes the aligned word that consists
+ * of its own bytes and those of the next lane; the first and the last lane of a run write the
+ * remaining bytes. All lanes of the warp take part. */
 static __device__ __forceinline__ void scatter_word(uint32_t lane, uint32_t p, uint64_t addr,
 						    uint4 word)
 {
@@ -264,7 +265,7 @@ static __device__ __forceinline__ void scatter_step(const struct view *v, uint32
 			scatter_bytes(v, at + (j * LANES + v->lane) * WORD, place[j], word[j]);
 }
 
-/* The steps of a warp for positions pos .. upto - 1. */
+/* The steps of this warp for positions pos .. upto - 1. */
 template <bool GATHER>
 static __device__ __forceinline__ void warp_work(const struct view *v, uint32_t pos, uint32_t upto)
 {
@@ -293,8 +294,8 @@ static __device__ __forceinline__ void stage_tile(const struct mem_copy_args *a,
 	}
 }
 
-/* Works in tiles of up to TILE pieces. All pieces of a word are in one tile: a tile that is not the
- * last of the block ends at the last whole word, with which the next one begins. */
+/* The work of a block, in tiles of up to TILE pieces. All pieces of a word are in one tile: a tile
+ * that is not the last of the block ends at the last whole word, with which the next one begins. */
 template <bool GATHER>
 static __device__ __forceinline__ void block_main(const struct mem_copy_args *a)
 {
@@ -305,7 +306,8 @@ static __device__ __forceinline__ void block_main(const struct mem_copy_args *a)
 	uint32_t beyond = a->first[block + 1] < a->count ? a->first[block + 1] + 1 : a->count;
 	struct view v = {&t, 0, a->slot - a->slot % LINE, threadIdx.x % LANES};
 
-	/* meanwhile the other threads fetch pieces, which takes as long */
+	/* one thread asks whether to stop; meanwhile the others fetch pieces, which takes as
+	 * long */
 	if (threadIdx.x == blockDim.x - 1)
 		halt = list_stopped((struct mem_copy_state *)a->state,
 				    (struct mem_copy_mark *)a->mark, a->serial);

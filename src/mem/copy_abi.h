@@ -15,9 +15,9 @@
 #define MEM_COPY_WORD _Atomic uint32_t
 #endif
 
-#define MEM_COPY_PIECES 4096u /* of one launch */
+#define MEM_COPY_PIECES 4096u /* most pieces of one launch */
 #define MEM_COPY_BYTES (4u << 20)
-#define MEM_COPY_BLOCKS 64u /* the most of a launch */
+#define MEM_COPY_BLOCKS 64u /* most blocks of one launch */
 #define MEM_COPY_THREADS 512u
 
 /* One piece of GPU memory and its position in the slot. A list ascends in slot_off, pieces do not
@@ -34,23 +34,24 @@ struct mem_copy_piece {
  * The mark is in mapped host memory, one per list that may be under way. Before the first launch
  * the host sets abort and stopped to 0, and started to a value other than the serial.
  *
- * Order of accesses: the host stores abort and then loads started; that block stores started and
- * then loads abort, both in one order that all see (seq_cst here, a system fence there). So if the
- * host has set abort and does not read the serial in started, then no block of the list has touched
- * anything, and none will. A later abort has no effect. Pieces, mark and slot are in use until the
- * stream has passed the launches, which also makes stopped final.
+ * Order of accesses: the host stores abort and then loads started; the first block stores started
+ * and then loads abort. All sides see these accesses in one order (seq_cst on the host, a system
+ * fence in the kernel). So if the host has set abort and does not read the serial in started, then
+ * no block of the list has touched anything, and none will. A later abort has no effect. Pieces,
+ * mark and slot are in use until the stream has passed the launches; stopped does not change after
+ * that.
  */
 struct mem_copy_mark {
 	MEM_COPY_WORD abort;   /* host: not 0 = touch nothing, unless the list has begun */
-	MEM_COPY_WORD started; /* kernel: the serial, before anything is touched */
-	MEM_COPY_WORD stopped; /* kernel: 1 = abort was seen, and nothing is touched */
+	MEM_COPY_WORD started; /* kernel: the serial, before it touches anything */
+	MEM_COPY_WORD stopped; /* kernel: 1 = it saw abort and touches nothing */
 };
 
-/* In GPU memory, all zero before the first launch. One per stream, because launches that may
- * overlap need separate ones. The block that claims a list decides for all of its blocks. */
+/* In GPU memory, all zero before the first launch. There is one per stream, because launches that
+ * may overlap need separate ones. The block that claims a list decides for all of its blocks. */
 struct mem_copy_state {
 	MEM_COPY_WORD claimed; /* serial of the last list that was claimed */
-	MEM_COPY_WORD verdict; /* its serial: move; with MEM_COPY_STOP set: touch nothing */
+	MEM_COPY_WORD verdict; /* that serial: move; serial | MEM_COPY_STOP: touch nothing */
 };
 
 #define MEM_COPY_STOP 1u
@@ -72,7 +73,7 @@ struct mem_copy_args {
 	uint32_t count;
 	uint64_t slot;
 	uint32_t begin, end, share;
-	uint32_t blocks; /* the launch's grid */
+	uint32_t blocks; /* number of blocks of the launch */
 	/* Per block: the first piece that extends beyond the first position of the block. It is
 	 * stored, because a search in mapped memory costs a bus round trip per step. */
 	uint16_t first[MEM_COPY_BLOCKS + 1];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host side of the copy kernels: a plan for the blocks, and the reference on the CPU. */
+/* The host side of the copy kernels: a plan for the blocks, and the reference implementation on the
+ * CPU. */
 #include <inttypes.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -10,8 +11,8 @@
 #include "mem/copy.h"
 
 /*
- * Number of blocks. Each occupies a part of an SM that the application could use. On an H200, 4
- * blocks gather and 16 scatter at the full rate of the bus, 48 GB/s, and more do not help
+ * Number of blocks of a launch. Each occupies a part of an SM that the application could use. On an
+ * H200, 4 blocks gather and 16 scatter at the full rate of the bus, 48 GB/s, and more do not help
  * (docs/design/gpu.md). A short list ends sooner with more blocks: one per BLOCK_BYTES or
  * BLOCK_PIECES.
  */
@@ -82,7 +83,7 @@ tcpx_status mem_copy_plan(const struct mem_copy_piece *pieces, uint32_t count, u
 	for (uint32_t b = 0; b < args->blocks; b++) {
 		uint64_t from = args->begin + (uint64_t)b * args->share;
 
-		/* from < end, so the last piece always qualifies */
+		/* ends at the last piece at the latest, because from < args->end */
 		while (lead + pieces[piece].slot_off + pieces[piece].length <= from)
 			piece++;
 		args->first[b] = (uint16_t)piece;

@@ -9,7 +9,7 @@
 
 /* Attributes of an address according to the driver; all 0 if it is unknown. */
 struct pointer {
-	cuda_ctx ctx; /* NULL: memory without a context: mapped by addresses, or from a pool */
+	cuda_ctx ctx; /* NULL for memory that is mapped by addresses or from a pool */
 	unsigned type;
 	unsigned long long id;
 	int managed, ordinal, mapped;
@@ -74,7 +74,8 @@ static tcpx_status pointer_kind(const struct sys_cuda_gpu *gpu, const void *addr
 	return TCPX_OK;
 }
 
-/* Memory without a context may be inaccessible to the device until cuMemSetAccess. */
+/* Memory without a context may be inaccessible to the device until the application calls
+ * cuMemSetAccess. */
 static tcpx_status check_access(const struct sys_cuda_gpu *gpu, cuda_ptr at)
 {
 	int flags = 0;
@@ -181,13 +182,14 @@ static tcpx_status cuda_probe(void *addr, uint64_t length, uint32_t device, uint
 		return status;
 	status = memory_check(gpu, addr, length, out_id);
 	if (status == TCPX_OK)
-		status = mem_cuda_owner_start(device); /* the owner holds the device from here on */
+		/* from here on the owner thread holds the device */
+		status = mem_cuda_owner_start(device);
 	sys_cuda_put(gpu);
 	return status;
 }
 
-/* Other driver errors (a broken context, the end of the process) say nothing about the memory: the
- * copy will fail and report it. */
+/* Only CUDA_ERR_INVALID_VALUE says that the memory is gone. Other driver errors (a broken context,
+ * the end of the process) say nothing about it: the copy will fail and report them. */
 static int cuda_same(void *addr, uint64_t length, uint32_t device, uint64_t id)
 {
 	unsigned long long now = 0;
@@ -225,7 +227,7 @@ static void cuda_stop(void)
 	mem_cuda_owners_stop();
 }
 
-/* Reuses memory that a thread was asked to free and could not free yet. */
+/* Prefers a slot that was left to the owner thread and is not freed yet. */
 static void *cuda_slot_alloc(size_t bytes, uint32_t device)
 {
 	void *slot = mem_cuda_slot_left(bytes, device);
@@ -233,8 +235,8 @@ static void *cuda_slot_alloc(size_t bytes, uint32_t device)
 	return slot ? slot : mem_cuda_slot_alloc(bytes, device);
 }
 
-/* The thread of the device frees it at its end. In a forked child there is neither thread nor
- * slot. */
+/* Leaves the slot to the owner thread, which frees it at its end. A forked child has neither the
+ * thread nor the slot. */
 static void cuda_slot_leave(void *slot, size_t bytes, uint32_t device)
 {
 	if (!mem_cuda_owner_runs(device)) {

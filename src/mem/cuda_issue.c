@@ -96,8 +96,8 @@ static cuda_result issue_pieces(const struct issue *issue, const struct mem_copy
 	return CUDA_OK;
 }
 
-/* Issues the copies of a run one by one after the driver refused it as a whole, for the same
- * reason. */
+/* Issues the copies of a run one by one after the driver refused the whole run, which may cross
+ * from one allocation to the next. */
 static void issue_singly(struct issue *issue, const struct run *run)
 {
 	struct mem_copy *copy = run->first;
@@ -114,7 +114,7 @@ static void issue_singly(struct issue *issue, const struct run *run)
 
 static void issue_run(struct issue *issue, struct run *run)
 {
-	cuda_result result = issue->fatal; /* of an earlier run */
+	cuda_result result = issue->fatal; /* set by an earlier run */
 
 	if (!result && run->bytes)
 		result = copy_bytes(issue, run->first, run->slot, run->memory, run->bytes);
@@ -129,7 +129,7 @@ static void issue_run(struct issue *issue, struct run *run)
 	run->first = NULL;
 }
 
-/* 1: the copy was appended to the run. */
+/* Returns 1 if the copy was appended to the run. */
 static int run_grow(struct run *run, struct mem_copy *copy)
 {
 	if (!run->first || copy->npieces != 1 || copy->sources ||

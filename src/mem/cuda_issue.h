@@ -6,7 +6,7 @@
 #include "mem/kind.h"
 #include "sys/cuda.h"
 
-/* Number of driver calls that mem_issue_copies would make; the count ends at enough. */
+/* Number of driver calls that mem_issue_copies would make; counting stops at enough. */
 uint32_t mem_issue_calls(struct mem_copy *first, uint32_t enough);
 
 /* Puts a list of copies, sorted by slot, into the stream. A copy that the driver refuses gets its

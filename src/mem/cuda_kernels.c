@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The embedded copy kernels through the driver's function table. */
+/* Loads and launches the embedded copy kernels through the driver's function table. */
 #include <stddef.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "mem/cuda_kernels.h"
 
-/* Of copy.cu and move.cu: fatbins, or PTX text. */
+/* The code of copy.cu and move.cu: fatbins, or PTX text. */
 extern const unsigned char mem_copy_image[], mem_move_image[];
 
 tcpx_status mem_cuda_kernels_load(const struct sys_cuda_gpu *gpu,

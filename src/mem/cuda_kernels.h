@@ -16,7 +16,8 @@ struct mem_cuda_kernels {
 	cuda_function gather, scatter, move;
 };
 
-/* As sys_cuda_module_load(). Called at registration, so that no transfer waits for it. */
+/* Loads the kernels; errors as sys_cuda_module_load(). Called at registration, so that no transfer
+ * waits for it. */
 tcpx_status mem_cuda_kernels_load(const struct sys_cuda_gpu *gpu,
 				  struct mem_cuda_kernels *out_kernels);
 
@@ -26,11 +27,13 @@ tcpx_status mem_cuda_kernels_load(const struct sys_cuda_gpu *gpu,
 tcpx_status mem_cuda_kernels_launch(const struct mem_cuda_kernels *kernels, int to_slot,
 				    cuda_stream stream, const struct mem_copy_args *args);
 
-/* The same for the kernel of move_abi.h: from memory that this GPU reads to memory it writes. */
+/* The same for the kernel of move_abi.h: from memory that this GPU can read to memory that it can
+ * write. */
 tcpx_status mem_cuda_kernels_move(const struct mem_cuda_kernels *kernels, cuda_stream stream,
 				  const struct mem_move_args *args);
 
-/* No launch is under way. Ignores errors: at process exit the driver may be gone already. */
+/* Unloads the kernels while no launch is under way. Ignores errors: at process exit the driver may
+ * be gone already. */
 void mem_cuda_kernels_unload(struct mem_cuda_kernels *kernels);
 
 #endif

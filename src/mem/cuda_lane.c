@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups of copies in one direction: issued by engine or kernel, aborted, ended in order. */
+/* Groups of copies in one direction: issued to the copy engine or a kernel, aborted, ended in
+ * order. */
 #include "mem/cuda_lane.h"
 
 #include <stdint.h>
@@ -9,12 +10,13 @@
 #include "base/error.h"
 #include "mem/cuda_issue.h"
 
-#define GROUP_CALLS 32u		   /* a flag costs as much as half a small copy */
-#define ENGINE_CALLS 8u		   /* up to this many calls cost less than a launch */
-#define GROUP_BYTES (4ull << 20)   /* 80 us of the bus */
-#define FIRST_BYTES (1ull << 20)   /* of a group that finds the lane idle, so it ends early */
-#define MOVE_CALLS 2u		   /* as ENGINE_CALLS, between GPUs */
-#define MOVE_BYTES (128ull << 20)  /* as GROUP_BYTES */
+/* most pieces of a group without a kernel; writing its number costs as much as half a small copy */
+#define GROUP_CALLS 32u
+#define ENGINE_CALLS 8u		   /* this many calls of the copy engine cost less than a launch */
+#define GROUP_BYTES (4ull << 20)   /* most bytes of a group; they take the bus 80 us */
+#define FIRST_BYTES (1ull << 20)   /* of a group that finds the lane idle, so that it ends early */
+#define MOVE_CALLS 2u		   /* as ENGINE_CALLS, for moves between GPUs */
+#define MOVE_BYTES (128ull << 20)  /* as GROUP_BYTES, for moves between GPUs */
 #define ASK_NS (100 * CLOCK_MS_NS) /* the driver is asked if a word does not change for this long */
 
 int64_t mem_lane_patience_ns = 2 * CLOCK_MS_NS;
@@ -75,7 +77,7 @@ int mem_lane_moves(struct cuda_lane *lane)
 	return lane->launcher.kernels != NULL;
 }
 
-/* An idle lane's words hold its numbers already. */
+/* Writes the number that the word already holds, since the lane is idle. */
 static void way_warm(const struct cuda_lane *lane, const struct cuda_way *way)
 {
 	if (way->stream)
@@ -98,8 +100,8 @@ void mem_lane_close(struct cuda_lane *lane)
 	way_close(&lane->engine, lane->api);
 }
 
-/* Ends a group in its stream: flagged says whether the stream will write the number when it gets
- * there. */
+/* Marks the end of a group in its stream. group->flagged: the stream will write the group's number
+ * when it gets there. */
 static void group_flag(struct cuda_lane *lane, struct cuda_group *group, struct cuda_way *way)
 {
 	cuda_result result = CUDA_ERR_NOT_SUPPORTED;
@@ -127,8 +129,8 @@ static void group_engine(struct cuda_lane *lane, struct cuda_group *group, struc
 	group_flag(lane, group, way);
 }
 
-/* A free launch slot; NULL: use the copy engine. After aborted launches new ones would wait as
- * well. */
+/* A free place for a launch; NULL: use the copy engine. While aborted launches are in the stream, a
+ * new one would wait for them. */
 static struct cuda_launch *lane_launch(struct cuda_lane *lane)
 {
 	return lane->nlate ? NULL : mem_launcher_slot(&lane->launcher);
@@ -165,7 +167,7 @@ static void group_issue(struct cuda_lane *lane, int64_t now_ns)
 	lane->nunder++;
 }
 
-/* done may free the copy, and push others. */
+/* Calls done of each copy; done may free its copy, and push others. */
 static void lane_copies_end(struct cuda_lane *lane, struct mem_copy *copy, tcpx_status status)
 {
 	while (copy) {
@@ -187,7 +189,7 @@ static int group_has_ended(const struct cuda_group *group)
 	       (int32_t)(way->known - group->number) >= 0;
 }
 
-/* Asks the driver; its answer covers everything that was issued. */
+/* Asks the driver whether the stream is empty: then every group issued to it has ended. */
 static cuda_result way_query(const struct cuda_lane *lane, struct cuda_way *way)
 {
 	cuda_result result = lane->api->stream_query(way->stream);
@@ -197,8 +199,8 @@ static cuda_result way_query(const struct cuda_lane *lane, struct cuda_way *way)
 	return result;
 }
 
-/* Whether the group ended; asks the driver if the word will not be written, or has not changed for
- * long. */
+/* Whether the group has ended. Asks the driver if the stream will not write the number, or the word
+ * has not changed for long. */
 static int group_poll(struct cuda_lane *lane, struct cuda_group *group, int64_t now_ns)
 {
 	cuda_result result;
@@ -228,16 +230,17 @@ static struct mem_copy *group_take(struct cuda_lane *lane, int64_t now_ns)
 	return copies;
 }
 
-/* Whether a launch stopped because of an abort after it began. */
+/* Whether the group's kernel saw an abort and moved nothing. */
 static int group_was_stopped(const struct cuda_group *group)
 {
 	return group->launch && !group->mixed && mem_launch_stopped(group->launch);
 }
 
 /*
- * A kernel of the application may occupy the GPU for any time. A launch that has not begun is
- * aborted; if it is certain that it touches nothing, the copy engine does its work. Its mark and
- * list stay in use, and count as pending, until the stream has passed it.
+ * A kernel of the application may occupy the GPU for any length of time. So a launch that has not
+ * begun after mem_lane_patience_ns is aborted; if it is certain that the launch touches nothing,
+ * the copy engine copies the group. The launch's mark and list stay in use, and it counts as
+ * pending, until the stream has passed it.
  */
 static unsigned abort_oldest_launch(struct cuda_lane *lane, int64_t now_ns)
 {
@@ -293,12 +296,13 @@ unsigned mem_lane_round(struct cuda_lane *lane, int64_t now_ns)
 		if (moved)
 			lane->moved_ns = now_ns;
 	}
-	/* Last, because done takes its time, and the engine has work meanwhile. */
+	/* done is called last, because it takes time; the engine has work meanwhile. */
 	lane_copies_end(lane, over, TCPX_OK);
 	return moved;
 }
 
-/* 1: the group moves no more bytes. *out_status: how it ends. */
+/* Returns 1 if the group moves no more bytes: it has ended, or its stream is dead. *out_status: the
+ * status of its copies. */
 static int group_ended_or_dead(struct cuda_lane *lane, struct cuda_group *group, tcpx_status status,
 			       tcpx_status *out_status)
 {

@@ -10,17 +10,17 @@
 
 #define LAUNCHES 32u	  /* most launches of a list */
 #define CALLS_A_LAUNCH 4u /* cost of a launch, in calls of the copy engine */
-#define GAP (16u << 10)	  /* longest gap between slots within a launch */
+#define GAP (16u << 10)	  /* longest gap between slots of one launch, in bytes */
 #define SLOT_BYTES (MEM_LAUNCHER_BYTES / MEM_LAUNCH_SLOTS)
 #define MARK_BYTES 128u
 
 /* The launches of a list. */
 struct plan {
 	struct mem_copy_args args[LAUNCHES];
-	uint32_t begin[LAUNCHES + 1]; /* index of the first piece */
+	uint32_t begin[LAUNCHES + 1]; /* per launch: index of its first piece */
 	cuda_ptr slot[LAUNCHES];
 	uint32_t n, pieces;
-	cuda_ptr end; /* of the last piece in its slot */
+	cuda_ptr end; /* address after the last piece in its slot */
 };
 
 tcpx_status mem_launcher_open(struct cuda_launcher *launcher,
@@ -34,7 +34,7 @@ tcpx_status mem_launcher_open(struct cuda_launcher *launcher,
 	result = api->mem_alloc(&launcher->state, sizeof(struct mem_copy_state));
 	if (result != CUDA_OK)
 		return sys_cuda_error(result, "state of the copy kernels");
-	/* in the stream of the launches, so before any of them */
+	/* cleared in the stream of the launches, so before any of them */
 	result = api->set_async(launcher->state, 0, sizeof(struct mem_copy_state), stream);
 	if (result != CUDA_OK) {
 		(void)api->mem_free(launcher->state);
@@ -70,7 +70,7 @@ struct cuda_launch *mem_launcher_slot(struct cuda_launcher *launcher)
 	return NULL;
 }
 
-/* Adds a piece. 0: no room. */
+/* Adds a piece. Returns 0 if there is no room. */
 static int plan_piece(struct plan *plan, struct mem_copy_piece *pieces, cuda_ptr at, cuda_ptr gpu,
 		      uint64_t bytes)
 {
@@ -95,7 +95,8 @@ static int plan_piece(struct plan *plan, struct mem_copy_piece *pieces, cuda_ptr
 	return 1;
 }
 
-/* Adds all copies. 0: one of them cannot be copied by a kernel, or there is no room. */
+/* Adds the pieces of all copies. Returns 0 if a kernel cannot copy one of them, or there is no
+ * room. */
 static int plan_copies(struct plan *plan, struct mem_copy_piece *pieces,
 		       const struct mem_copy *first)
 {
@@ -119,7 +120,7 @@ static int plan_copies(struct plan *plan, struct mem_copy_piece *pieces,
 	return plan->n > 0;
 }
 
-/* Divides every launch among blocks. 0: the kernels do not accept the list. */
+/* Divides every launch among blocks. Returns 0 if the kernels do not accept the list. */
 static int plan_blocks(struct plan *plan, const struct cuda_launcher *launcher,
 		       const struct cuda_launch *launch)
 {
@@ -189,7 +190,7 @@ int mem_launch_started(const struct cuda_launch *launch)
 	return atomic_load_explicit(&launch->mark->started, memory_order_relaxed) == launch->serial;
 }
 
-/* The host's part of the protocol in copy_abi.h: abort, then started, both seq_cst. */
+/* The host's part of the protocol in copy_abi.h: stores abort, then loads started, both seq_cst. */
 int mem_launch_abort(struct cuda_launch *launch)
 {
 	atomic_store(&launch->mark->abort, 1);

@@ -2,7 +2,7 @@
 /*
  * Scattered copies of one direction by the copy kernels: a list of copies becomes a list of pieces
  * in mapped memory, and one launch per stretch of slots. All launches of a list share a mark, a
- * state and a serial, so it moves as a whole or not at all.
+ * state and a serial (copy_abi.h), so the list moves as a whole or not at all.
  */
 #ifndef MEM_CUDA_LAUNCH_H
 #define MEM_CUDA_LAUNCH_H
@@ -10,34 +10,35 @@
 #include "mem/cuda_kernels.h"
 #include "mem/kind.h"
 
-#define MEM_LAUNCH_PIECES 8192u /* of a list */
+#define MEM_LAUNCH_PIECES 8192u /* most pieces of a list */
 #define MEM_LAUNCH_SLOTS 2	/* most lists under way */
 
-/* A list under way. */
+/* A place for one list of pieces under way. */
 struct cuda_launch {
 	struct mem_copy_mark *mark; /* mapped host memory */
 	union {			    /* mapped host memory; MEM_LAUNCH_PIECES of them */
 		struct mem_copy_piece *pieces;
-		struct mem_move_piece *moves; /* of a launcher of moves */
+		struct mem_move_piece *moves; /* in a launcher of moves */
 	};
-	cuda_ptr mark_at, pieces_at; /* for the device */
+	cuda_ptr mark_at, pieces_at; /* addresses for the device */
 	uint32_t serial;
-	int busy; /* until the owner knows that the stream has passed it */
+	int busy; /* 1 until the owner thread knows that the stream has passed it */
 };
 
 struct cuda_launcher {
-	const struct mem_cuda_kernels *kernels; /* NULL: no kernels, and nothing below is set */
-	cuda_stream stream;			/* all launches are in it, so none overlap */
-	cuda_ptr state;				/* therefore one for all launches */
-	uint32_t move_blocks;			/* of moves: the most of a launch; else 0 */
+	/* NULL: no kernels, and the fields below are unused */
+	const struct mem_cuda_kernels *kernels;
+	cuda_stream stream; /* all launches go into it, so none overlap */
+	/* GPU memory; one for all launches, as none overlap */
+	cuda_ptr state;
+	uint32_t move_blocks; /* for moves: most blocks of a launch; else 0 */
 	uint32_t serial;
 	struct cuda_launch slots[MEM_LAUNCH_SLOTS];
 };
 
 enum mem_launch_result {
 	MEM_LAUNCH_NONE, /* nothing was launched: use the copy engine, in any stream */
-	MEM_LAUNCH_PART, /* only the first launches: copy all of it again, after them in their
-			  * stream */
+	MEM_LAUNCH_PART, /* some launches failed: copy the whole list again, in the same stream */
 	MEM_LAUNCH_ALL,
 };
 
@@ -48,20 +49,20 @@ _Static_assert(MEM_LAUNCH_PIECES <= MEM_MOVE_PIECES &&
 		       sizeof(struct mem_move_piece) <= sizeof(struct mem_copy_piece),
 	       "a list of moves fits as well");
 
-/* memory: MEM_LAUNCHER_BYTES of mapped host memory, at memory_at for the device, aligned to a line.
- * ERR_NO_MEMORY, ERR_SYSTEM: the launcher works as without kernels. Owner thread, as all functions
- * here; the context is current. */
+/* memory: MEM_LAUNCHER_BYTES of mapped host memory, at memory_at for the device, aligned to a cache
+ * line. After ERR_NO_MEMORY, ERR_SYSTEM the launcher works as one without kernels. Owner thread, as
+ * all functions here; the context is current. */
 tcpx_status mem_launcher_open(struct cuda_launcher *launcher,
 			      const struct mem_cuda_kernels *kernels, cuda_stream stream,
 			      void *memory, cuda_ptr memory_at);
 void mem_launcher_close(struct cuda_launcher *launcher); /* no launch is under way */
 
-/* A free slot, or NULL. */
+/* A place that is not busy; NULL: none. */
 struct cuda_launch *mem_launcher_slot(struct cuda_launcher *launcher);
 
-/* Launches a list sorted by slot. calls: how many calls the copy engine would need; more than a
- * quarter as many launches are not worth it (UINT32_MAX: always). launch is busy unless the result
- * is NONE. */
+/* Launches a list that is sorted by slot. calls: how many calls the copy engine would need. A list
+ * that takes more launches than a quarter of that is not launched (UINT32_MAX: it always is).
+ * launch is busy unless the result is NONE. */
 enum mem_launch_result mem_launch_put(struct cuda_launcher *launcher, struct cuda_launch *launch,
 				      const struct mem_copy *first, uint32_t calls);
 
@@ -70,15 +71,16 @@ enum mem_launch_result mem_launch_put_moves(struct cuda_launcher *launcher,
 					    struct cuda_launch *launch,
 					    const struct mem_copy *first);
 
-/* Between the files. Resets the mark; started gets a value other than the serial, which differs
- * between consecutive lists. */
+/* For the two files of the launcher. Resets the mark and takes the next serial. started gets a
+ * value other than the serial, which differs between consecutive lists. */
 void mem_launch_renew(struct cuda_launcher *launcher, struct cuda_launch *launch);
 void mem_launch_failed(void); /* logs the last error */
 
 int mem_launch_started(const struct cuda_launch *launch);
-/* 1: the list touched and will touch nothing but mark and pieces, which stay in use. 0: it has
- * begun and ends soon; mem_launch_stopped then says whether it saw the abort and moved nothing. */
+/* Sets abort. 1: the list has touched nothing, and will touch nothing but mark and pieces, which
+ * stay in use. 0: the list has begun and ends soon; mem_launch_stopped then says whether it saw the
+ * abort and moved nothing. */
 int mem_launch_abort(struct cuda_launch *launch);
-int mem_launch_stopped(const struct cuda_launch *launch); /* the stream has passed it */
+int mem_launch_stopped(const struct cuda_launch *launch); /* after the stream has passed it */
 
 #endif

@@ -5,14 +5,14 @@
 #include "base/error.h"
 #include "mem/move.h"
 
-/* A list that grows. */
+/* The pieces of a list so far. */
 struct moves {
 	struct mem_move_piece *pieces;
 	uint32_t count;
-	uint64_t src_end, dst_end; /* of the last piece */
+	uint64_t src_end, dst_end; /* end addresses of the last piece */
 };
 
-/* Adds a piece, or extends the last one. 0: no room. */
+/* Adds a piece, or extends the last one. Returns 0 if there is no room. */
 static int moves_add(struct moves *list, uint64_t src, uint64_t dst, uint64_t bytes)
 {
 	struct mem_move_piece *last = &list->pieces[list->count - 1];

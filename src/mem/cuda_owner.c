@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The owner threads: start and end, the loop over all directions, and how it waits. */
+/* The owner threads: their start and end, their loop over all lanes, and how they wait. */
 #include "mem/cuda_owner.h"
 
 #include <pthread.h>
@@ -16,16 +16,16 @@
 #include "sys/futex.h"
 
 #define OWNERS MEM_CUDA_DEVICES
-#define SPINS_UNDER 4			/* factor while copies are under way */
-#define SPINS_MOVE 10			/* factor while copies between GPUs are under way */
-#define SPIN_BUSY_NS (20 * CLOCK_MS_NS) /* for sessions that poll busily */
+#define SPINS_UNDER 4			/* factor of the spin time while copies are under way */
+#define SPINS_MOVE 10			/* the same for copies between GPUs */
+#define SPIN_BUSY_NS (20 * CLOCK_MS_NS) /* spin time while sessions poll busily */
 #define STEP_NS 50000			/* shortest sleep while copies are under way */
 #define STEP_MAX_NS 1000000		/* longest sleep while copies are under way */
 #define LATE_NS (20 * CLOCK_MS_NS)	/* sleep while only aborted launches are left */
 #define LINGER_NS (100 * CLOCK_MS_NS)	/* how long stop waits for copies under way */
-#define LET_GO_NS (1 * CLOCK_S_NS)	/* and for memory to be freed */
+#define LET_GO_NS (1 * CLOCK_S_NS)	/* how long stop waits for memory to be freed */
 #define ROUSE_NS (1 * CLOCK_MS_NS)	/* how long a roused thread waits for the first copy */
-/* Bits of sleeping, next to a bit per lane that wants to be woken. */
+/* Bits of cuda_owner.sleeping, besides a bit for each lane that wants to be woken. */
 #define ASLEEP (1u << 31)
 #define IDLE (1u << 30) /* nothing is under way */
 
@@ -33,31 +33,31 @@ enum owner_state { OWNER_OFF = 0, OWNER_STARTING, OWNER_ON, OWNER_ENDING };
 
 /*
  * state changes under the lock. To submit a copy a thread first increments pending and then checks
- * for ON; the owner first sets ENDING and then checks pending, and returns to ON if there is a
- * copy. So no accepted copy is lost when the thread ends.
+ * that state is ON; the owner thread first sets ENDING and then checks pending, and returns to ON
+ * if there is a copy. So no accepted copy is lost when the thread ends.
  */
 struct cuda_owner {
 	struct cuda_lane lanes[CUDA_LANES];
-	_Atomic uint32_t sleeping; /* futex */
-	_Atomic int64_t roused_ns; /* until then copies are expected */
-	_Atomic uint32_t roused;   /* of which lanes, a bit each */
+	_Atomic uint32_t sleeping; /* futex; bits: see ASLEEP */
+	_Atomic int64_t roused_ns; /* copies are expected until this time */
+	_Atomic uint32_t roused;   /* lanes in which they are expected, a bit each */
 	_Atomic uint32_t pending;  /* accepted copies whose done has not returned */
 	_Atomic int state, stop;
-	_Atomic int broken; /* a tcpx_status; error is set before */
-	_Atomic int lists;  /* moves have a kernel */
-	tcpx_error error;   /* why it is broken, or did not start */
+	_Atomic int broken; /* a tcpx_status, written after the field error; 0: the device works */
+	_Atomic int lists;  /* 1: the move lane has a kernel for lists */
+	tcpx_error error;   /* why the device is broken, or the thread did not start */
 	uint32_t device;
 
 	pthread_mutex_t lock;
-	pthread_cond_t changed; /* state or stop */
+	pthread_cond_t changed; /* state or stop has changed */
 	pthread_t thread;
 	int joinable;
 
-	/* the thread's */
+	/* for the owner thread only */
 	struct sys_cuda_gpu *gpu;
 	struct sys_cuda_scope scope;
 	struct mem_cuda_kernels kernels;
-	uint8_t *mapped; /* the lanes' */
+	uint8_t *mapped; /* mapped host memory of the lanes */
 	size_t mapped_bytes;
 	int64_t spin_ns;
 };
@@ -81,7 +81,7 @@ static void owners_init(void)
 	pthread_condattr_destroy(&attr);
 }
 
-/* A forked child has no owner; the queue and the driver belong to the parent. */
+/* A forked child has no owner thread; the queue and the driver belong to the parent. */
 static void owners_forked(void)
 {
 	memset(owners, 0, sizeof(owners));
@@ -100,7 +100,7 @@ static void owner_wake(struct cuda_owner *owner, uint32_t bits)
 		sys_futex_wake(&owner->sleeping, 1);
 }
 
-/* Also closes a partial setup. May wait for whatever runs on the GPU. */
+/* Releases everything, also after a partial setup. May wait for whatever runs on the GPU. */
 static void owner_close(struct cuda_owner *owner)
 {
 	mem_cuda_slots_free_left(owner->device);
@@ -117,7 +117,8 @@ static void owner_close(struct cuda_owner *owner)
 	owner->gpu = NULL;
 }
 
-/* Loads the copy kernels. Without them scattered memory is copied piece by piece. */
+/* Loads the copy kernels; returns 0 if there are none. Without them scattered memory is copied
+ * piece by piece. */
 static int owner_kernels(struct cuda_owner *owner)
 {
 	uint64_t copies = config_u64(CONFIG_GPU_COPY);
@@ -170,7 +171,7 @@ static tcpx_status owner_open(struct cuda_owner *owner)
 	status = sys_cuda_get(owner->device, &owner->gpu);
 	if (status != TCPX_OK)
 		return status;
-	status = sys_cuda_push(owner->gpu, &owner->scope); /* as long as the thread runs */
+	status = sys_cuda_push(owner->gpu, &owner->scope); /* current as long as the thread runs */
 	if (status != TCPX_OK) {
 		owner->scope.gpu = NULL;
 		return status;
@@ -185,8 +186,8 @@ static tcpx_status owner_open(struct cuda_owner *owner)
 	return status;
 }
 
-/* Marks the device as broken: from now on every copy ends with an error; copies in a stream when
- * the stream reports it. */
+/* Marks the device as broken: from now on every copy ends with an error; a copy in a stream when
+ * the stream reports the error. */
 static void owner_break(struct cuda_owner *owner, cuda_result result)
 {
 	tcpx_status status = sys_cuda_error(result, "GPU is of no more use to this process");
@@ -213,7 +214,7 @@ static unsigned owner_round(struct cuda_owner *owner, int64_t now_ns)
 		moved += mem_lane_round(lane, now_ns);
 		if (lane->fatal) {
 			owner_break(owner, lane->fatal);
-			return moved + 1; /* and once more, for all lanes */
+			return moved + 1; /* another round follows at once, for all lanes */
 		}
 	}
 	return moved;
@@ -238,7 +239,8 @@ static void owner_sleep(struct cuda_owner *owner, int64_t deadline_ns)
 	for (int i = 0; i < CUDA_LANES; i++)
 		if (owner->lanes[i].nunder < CUDA_LANE_GROUPS)
 			mark |= 1u << i;
-	/* A pushing thread pushes first and reads the mark second. */
+	/* The mark is written before the queues are read. A pushing thread pushes before it reads
+	 * the mark, so one of the two sees the other. */
 	atomic_store(&owner->sleeping, mark);
 	for (int i = 0; i < CUDA_LANES; i++)
 		work |= mark & 1u << i && mem_queue_pushed(&owner->lanes[i].queue);
@@ -267,13 +269,14 @@ static int owner_late(const struct cuda_owner *owner)
 	return late > 0;
 }
 
-/* Waits: nothing made progress since quiet_ns. */
+/* Waits for progress, of which there has been none since quiet_ns. */
 static void owner_wait(struct cuda_owner *owner, int64_t now_ns, int64_t quiet_ns)
 {
 	int under = owner_under(owner), late = owner_late(owner);
 	int64_t spin_ns = owner->spin_ns, waited_ns = now_ns - quiet_ns, step_ns;
 
-	/* A sleep ends late, and the engine idles meanwhile. */
+	/* With copies under way it spins longer, because a sleep ends late and the engine is idle
+	 * meanwhile. */
 	if (under)
 		spin_ns *= owner->lanes[CUDA_LANE_MOVE].nunder ? SPINS_MOVE : SPINS_UNDER;
 	if (spin_ns && atomic_load_explicit(&mem_busy_sessions, memory_order_relaxed))
@@ -283,7 +286,7 @@ static void owner_wait(struct cuda_owner *owner, int64_t now_ns, int64_t quiet_n
 		sys_cpu_relax();
 		return;
 	}
-	step_ns = waited_ns / 8; /* the end of a long wait may be noticed that much later */
+	step_ns = waited_ns / 8; /* the end of a copy may be noticed that much later */
 	if (step_ns < STEP_NS)
 		step_ns = STEP_NS;
 	if (step_ns > STEP_MAX_NS)
@@ -291,7 +294,7 @@ static void owner_wait(struct cuda_owner *owner, int64_t now_ns, int64_t quiet_n
 	owner_sleep(owner, under ? now_ns + step_ns : late ? now_ns + LATE_NS : -1);
 }
 
-/* 1: stop was requested, and no copy is left or will be accepted. */
+/* Returns 1 if stop was requested, and no copy is left or will be accepted. */
 static int owner_ends(struct cuda_owner *owner)
 {
 	int ends = 0;
@@ -338,7 +341,8 @@ static void *owner_main(void *arg)
 	struct cuda_owner *owner = arg;
 	tcpx_status status;
 
-	prctl(PR_SET_TIMERSLACK, 1000ul, 0, 0, 0); /* the default slack would double a step */
+	/* the default timer slack would double STEP_NS */
+	prctl(PR_SET_TIMERSLACK, 1000ul, 0, 0, 0);
 	status = owner_open(owner);
 	if (status == TCPX_OK) {
 		mem_gpu_thread_starts(owner->gpu->pci);
@@ -352,7 +356,7 @@ static void *owner_main(void *arg)
 	return NULL;
 }
 
-/* Under the lock, after the thread set OFF. */
+/* Joins the thread, which has set OFF. Under the lock. */
 static void owner_join(struct cuda_owner *owner)
 {
 	if (owner->joinable)
@@ -360,7 +364,7 @@ static void owner_join(struct cuda_owner *owner)
 	owner->joinable = 0;
 }
 
-/* Under the lock, state OFF. */
+/* Starts the thread and waits until it is ON or has failed. Under the lock, in state OFF. */
 static tcpx_status owner_launch(struct cuda_owner *owner, uint32_t device)
 {
 	char name[16];
@@ -410,7 +414,7 @@ tcpx_status mem_cuda_owner_start(uint32_t device)
 		if (state == OWNER_OFF) {
 			status = owner_launch(owner, device);
 		} else {
-			/* a thread that was asked to stop and still has copies */
+			/* if the thread was asked to stop and still has copies, it goes on */
 			atomic_store(&owner->stop, 0);
 			pthread_cond_broadcast(&owner->changed);
 			if (atomic_load_explicit(&owner->broken, memory_order_acquire))
@@ -422,7 +426,7 @@ tcpx_status mem_cuda_owner_start(uint32_t device)
 	return status;
 }
 
-/* Reserves a copy on a running owner; starts it if needed. */
+/* Counts a copy as pending on the running owner, which is started if needed. */
 static tcpx_status owner_enter(struct cuda_owner *owner, uint32_t device)
 {
 	for (;;) {
@@ -512,10 +516,10 @@ static void owner_stop(struct cuda_owner *owner)
 }
 
 /*
- * Waits for a thread that is about to end. With copies under way it waits only a moment, because
- * their done may need what the caller holds, or may never come. While memory is freed it waits
- * longer: a kernel that the caller is about to end may delay that. After that the thread ends by
- * itself.
+ * Waits for a thread that was asked to end. While copies are pending it waits only a moment,
+ * because their done may need what the caller holds, or may never come. While the thread frees
+ * memory it waits longer, but not forever: a kernel that the caller is about to end may delay that.
+ * A thread that is not done by then is detached.
  */
 static void owner_await(struct cuda_owner *owner, int64_t begin_ns)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One thread per GPU calls the driver; other threads queue copies for it. It issues queued copies,
- * contiguous ones as one, with at most two groups under way per direction, and ends them in order.
- * It sleeps when idle. docs/design/gpu.md has the reasons.
+ * One thread per GPU, the owner, calls the driver; other threads queue copies for it. The owner
+ * issues queued copies, contiguous ones as one, with at most two groups under way per direction,
+ * and ends them in order. It sleeps when idle. docs/design/gpu.md has the reasons.
  */
 #ifndef MEM_CUDA_OWNER_H
 #define MEM_CUDA_OWNER_H
 
 #include "mem/kind.h"
 
-#define MEM_CUDA_DEVICES 64 /* of a process */
+#define MEM_CUDA_DEVICES 64 /* GPUs that a process can use */
 
 /* With fewer cores no owner spins, since that would slow the threads that queue copies. Tests
  * change it while no owner runs. */
@@ -30,12 +30,13 @@ tcpx_status mem_cuda_owner_move(struct mem_copy *copy);
 /* See mem_kind.rouse. Does nothing where cores are scarce. */
 void mem_cuda_owner_rouse(uint32_t device, int to_slot);
 
-/* 1: the thread runs and the device works. Any thread. */
+/* Returns 1 if the owner thread runs and the device works. Any thread. */
 int mem_cuda_owner_runs(uint32_t device);
-/* 1: all running owners move lists by a kernel; 0: not all, or none runs. Any thread. */
+/* Returns 1 if all running owners move lists by a kernel; 0: not all do, or none runs. Any
+ * thread. */
 int mem_cuda_owners_move_lists(void);
 
-/* See mem_kind.stop. */
+/* Ends the owner threads: see mem_kind.stop. */
 void mem_cuda_owners_stop(void);
 
 #endif

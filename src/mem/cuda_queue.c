@@ -11,12 +11,13 @@ struct room {
 	uint64_t bytes, pieces;
 };
 
-/* The front of the queue, oldest first. */
+/* The copies at the front of the queue. age: index in copies, the oldest first. place: index in
+ * by_slot, the lowest slot address first. */
 struct front {
 	struct mem_copy *copies[AHEAD];
 	uint32_t n;
-	uint8_t by_slot[AHEAD], place[AHEAD]; /* by age: the place in by_slot */
-	uint64_t taken;			      /* by age */
+	uint8_t by_slot[AHEAD], place[AHEAD]; /* by place: the age; by age: the place */
+	uint64_t taken;			      /* a bit per age */
 };
 
 void mem_queue_push(struct cuda_queue *queue, struct mem_copy *copy)
@@ -64,7 +65,7 @@ static int room_take(struct room *room, const struct mem_copy *copy)
 	return 1;
 }
 
-/* Adds the first copy, however large it is. */
+/* Takes room for the first copy, however large it is. */
 static void room_first(struct room *room, const struct mem_copy *copy)
 {
 	if (!room_take(room, copy))
@@ -90,7 +91,7 @@ static struct mem_copy *merge_by_slot(struct mem_copy *a, struct mem_copy *b)
 	return first;
 }
 
-/* Sorts by slot, stable. Runs of 2^i copies wait in bins[i]. */
+/* Sorts by slot address, stable. Runs of 2^i copies wait in bins[i]. */
 static struct mem_copy *sort_by_slot(struct mem_copy *copy)
 {
 	struct mem_copy *bins[32] = {0}, *all = NULL;
@@ -112,7 +113,7 @@ static struct mem_copy *sort_by_slot(struct mem_copy *copy)
 	return all;
 }
 
-/* Takes copies in order of age as long as they fit, sorted by slot. */
+/* Takes the oldest copies that fit; returns them sorted by slot address. */
 static struct mem_copy *take_in_order(struct cuda_queue *queue, struct room room)
 {
 	struct mem_copy *first = queue->first, *last = first;
@@ -154,14 +155,14 @@ static int is_contiguous(const struct front *front, uint32_t place)
 	return (uint8_t *)a->slot + a->bytes == (uint8_t *)b->slot;
 }
 
-/* A stretch of contiguous copies that are not taken yet. */
+/* A stretch of copies with contiguous slots that are not taken yet. */
 struct stretch {
 	uint32_t begin, end; /* places */
-	uint32_t oldest;     /* age */
+	uint32_t oldest;     /* age of its oldest copy */
 	uint64_t bytes;
 };
 
-/* The stretch that begins at begin; bytes 0: that copy is taken. */
+/* The stretch that begins at place begin; bytes 0: the copy there is taken. */
 static struct stretch stretch_at(const struct front *front, uint32_t begin)
 {
 	struct stretch it = {begin, begin, AHEAD, 0};
@@ -179,8 +180,9 @@ static struct stretch stretch_at(const struct front *front, uint32_t begin)
 }
 
 /*
- * The longest stretch, of equal ones the oldest; must: the one with the oldest copy. Those of a
- * quarter of the group or more are all long enough, since a stream's bytes are sent in order.
+ * Returns the longest stretch, of equally long ones the oldest; must: the stretch with the oldest
+ * copy. All stretches of a quarter of the group or more count as equally long, so that the oldest
+ * of them is chosen, since a stream's bytes are sent in order.
  */
 static struct stretch stretch_next(const struct front *front, uint64_t group, int must)
 {
@@ -201,7 +203,8 @@ static struct stretch stretch_next(const struct front *front, uint64_t group, in
 	return best;
 }
 
-/* Takes as much of the stretch as fits; 1: all of it, and there may be more room. */
+/* Takes as much of the stretch as fits; returns 1 if that is all of it, and there may be more
+ * room. */
 static int stretch_take(struct front *front, const struct stretch *it, struct room *room, int first)
 {
 	for (uint32_t at = it->begin; at < it->end; at++, first = 0) {
@@ -222,13 +225,13 @@ static void front_choose(struct front *front, struct room room, int must)
 	const uint64_t group = room.bytes;
 	struct stretch it = stretch_next(front, group, must);
 
-	if (must) /* the copies before it could fill the group */
+	if (must) /* begin with the oldest copy: those before it could fill the group */
 		it.begin = front->place[0];
 	for (int first = 1; it.bytes && stretch_take(front, &it, &room, first); first = 0)
 		it = stretch_next(front, group, 0);
 }
 
-/* Removes the chosen copies from the queue. */
+/* Removes the chosen copies from the queue; returns them ordered by slot address. */
 static struct mem_copy *front_cut(const struct front *front, struct cuda_queue *queue)
 {
 	struct mem_copy *behind = front->copies[front->n - 1]->next, *group = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queue of one direction: any thread pushes, the owner takes copies out in groups. A group is
- * chosen so that contiguous slots go together, because those become few driver calls, or one
- * launch; the oldest copy is in one of the next five groups.
+ * The queue of one direction: any thread pushes, the owner thread takes copies out in groups. A
+ * group is chosen so that contiguous slots go together, because those become few driver calls, or
+ * one launch; the oldest copy is in one of the next five groups.
  */
 #ifndef MEM_CUDA_QUEUE_H
 #define MEM_CUDA_QUEUE_H
@@ -12,11 +12,11 @@
 #include "mem/kind.h"
 
 struct cuda_queue {
-	_Alignas(64) _Atomic(struct mem_copy *) pushed; /* newest first */
+	_Alignas(64) _Atomic(struct mem_copy *) pushed; /* pushed copies, newest first */
 
-	/* the owner's thread */
+	/* for the owner thread only */
 	_Alignas(64) struct mem_copy *first, *last; /* oldest first */
-	uint32_t passed; /* groups since the oldest copy could have been in one */
+	uint32_t passed;			    /* groups issued without the oldest copy */
 };
 
 /* Lock-free. Any thread. */

@@ -21,7 +21,7 @@
 #define NOWHERE UINT32_MAX
 
 enum handle_form {
-	HANDLE_PLAIN = 1, /* an address of the process that exported it */
+	HANDLE_PLAIN = 1, /* an address: both sessions are in this process */
 	HANDLE_LEGACY,	  /* cuIpcGetMemHandle, which names the whole allocation */
 	HANDLE_MAPPED,	  /* sent with a descriptor of all memory that one cuMemMap mapped */
 };
@@ -29,9 +29,9 @@ enum handle_form {
 /* The handle that is sent to a process of this host, in native byte order. */
 struct cuda_handle {
 	uint32_t magic, form;
-	char pci[16]; /* which GPU */
+	char pci[16]; /* PCI address of the GPU */
 	uint64_t addr, length;
-	uint64_t offset; /* in the allocation, or in the mapping */
+	uint64_t offset; /* of the region in its allocation or mapping */
 	union {
 		struct cuda_ipc_mem ipc;
 		uint64_t span; /* MAPPED: the mapping's bytes */
@@ -41,15 +41,16 @@ struct cuda_handle {
 _Static_assert(sizeof(struct cuda_handle) <= MEM_HANDLE_MAX, "handle outgrew its place");
 
 /*
- * A base is written once, by the sharing thread, and is 0 until then; moving threads read it with
- * acquire. A device that the mapping is open on is held until the mapping is closed.
+ * A region of another session, opened on devices of this process. base: its address for each
+ * device; 0 until the sharing thread has opened it there, once; other threads read it with acquire.
+ * gpu: each device on which it is open, held until the mapping is closed.
  */
 struct mem_mapping {
 	struct cuda_handle handle;
 	int same;
-	int fd;		 /* MAPPED: while the mapping is made */
-	cuda_ptr mapped; /* MAPPED: its address, the same for all devices; 0: not mapped yet */
-	uint32_t source; /* the GPU's ordinal in this process, or NOWHERE */
+	int fd;		 /* MAPPED: descriptor of the memory while it is opened */
+	cuda_ptr mapped; /* MAPPED: its address here, the same for all devices; 0: not mapped yet */
+	uint32_t source; /* ordinal of the region's GPU in this process, or NOWHERE */
 	_Atomic uint64_t base[MEM_CUDA_DEVICES];
 	struct sys_cuda_gpu *gpu[MEM_CUDA_DEVICES];
 };
@@ -61,10 +62,10 @@ static struct {
 	int running, stop;
 	pthread_t thread;
 	struct mem_share *first, *last;
-	struct mem_copy *late; /* moves to a device that must be opened first; unordered */
+	struct mem_copy *late; /* moves whose device the mapping is not open on yet; unordered */
 } shares = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-/* The ordinal of a handle's GPU in this process. */
+/* The ordinal in this process of the GPU with that PCI address, or NOWHERE. */
 static uint32_t source_of(const struct sys_cuda *api, const char *pci)
 {
 	for (uint32_t i = 0; i < (uint32_t)api->devices && i < MEM_CUDA_DEVICES; i++) {
@@ -149,7 +150,7 @@ static tcpx_status share_export(struct mem_share *share)
 	return status;
 }
 
-/* Whether one of our GPUs can read the memory of another over the bus or NVLink. */
+/* Whether the GPU can read the memory of the source GPU over the bus or NVLink. */
 static tcpx_status check_peers(const struct sys_cuda_gpu *gpu, uint32_t source)
 {
 	cuda_device other;
@@ -195,7 +196,7 @@ static tcpx_status open_plain(const struct sys_cuda_gpu *gpu, const struct mem_m
 	return TCPX_OK;
 }
 
-/* The context is current. */
+/* Opens an allocation of another process (HANDLE_LEGACY). The context is current. */
 static tcpx_status open_legacy(const struct sys_cuda_gpu *gpu, const struct cuda_handle *handle,
 			       uint64_t *out_base)
 {
@@ -218,7 +219,8 @@ static tcpx_status open_legacy(const struct sys_cuda_gpu *gpu, const struct cuda
 			 "shared GPU memory is smaller than the peer announced");
 }
 
-/* The context is current. */
+/* Opens the mapping in the form of its handle. *out_base: the address of the region, unchanged for
+ * HANDLE_PLAIN. The context is current. */
 static tcpx_status open_one(const struct sys_cuda_gpu *gpu, struct mem_mapping *mapping,
 			    uint64_t *out_base)
 {
@@ -301,8 +303,8 @@ static int handle_ok(const struct mem_share *share, const struct cuda_handle *ha
 	return form != HANDLE_MAPPED || handle->offset + handle->length <= handle->span;
 }
 
-/* Opens the mapping on every device in use here: if one of them cannot read it, the peer should
- * send bytes. */
+/* Opens the mapping on every device in use here. If one of them cannot read it, this fails, and the
+ * peer should send bytes instead. */
 static tcpx_status share_open(struct mem_share *share)
 {
 	const struct sys_cuda *api = sys_cuda_driver();
@@ -365,7 +367,7 @@ static void share_op_run(struct mem_share *share)
 	share->done(share, status);
 }
 
-/* The device is open: passes the move to the owner's queue. */
+/* Passes a move to the owner's queue. base: the mapping's address for the device. */
 static tcpx_status map_move_start(struct mem_copy *copy, uint64_t base)
 {
 	copy->slot = (void *)(uintptr_t)(base + (uintptr_t)copy->slot);
@@ -411,7 +413,8 @@ static void *share_main(void *arg)
 	return NULL;
 }
 
-/* A forked child has neither the thread nor the requests. */
+/* Takes the lock. A forked child resets the state first: it has neither the thread nor the
+ * requests. */
 static void shares_lock(void)
 {
 	uint32_t generation = sys_fork_generation() + 1, before = atomic_load(&shares.generation);
@@ -427,7 +430,7 @@ static void shares_lock(void)
 	atomic_store(&shares.generation, generation);
 }
 
-/* Under the lock. */
+/* Starts the sharing thread if it does not run. Under the lock. */
 static tcpx_status shares_start(void)
 {
 	tcpx_status status;

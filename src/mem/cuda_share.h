@@ -9,11 +9,11 @@
 #include "mem/kind.h"
 
 tcpx_status mem_cuda_share(struct mem_share *share);
-/* If the mapping is not open on the device yet, the thread opens it first, which may take
- * milliseconds. */
+/* The address of the mapping for the device; 0: it is not open there yet. mem_cuda_move then lets
+ * the thread open it first, which may take milliseconds. */
 uint64_t mem_cuda_mapped_at(const struct mem_mapping *mapping, uint32_t device);
 tcpx_status mem_cuda_move(struct mem_copy *copy);
-/* All requests are done. */
+/* Called when all requests are done; ends the thread. */
 void mem_cuda_share_stop(void);
 
 #endif

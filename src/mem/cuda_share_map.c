@@ -14,7 +14,8 @@ struct found {
 	uint64_t step; /* granularity of mappings */
 };
 
-/* Whether memory is mapped there that cuMemRetainAllocationHandle should know. */
+/* Whether cuMemRetainAllocationHandle should know memory at this address: it is mapped, and neither
+ * of a context nor of a pool. */
 static cuda_result is_mapped_at(const struct sys_cuda *api, cuda_ptr at, int *out_mapped)
 {
 	static const int names[] = {CUDA_POINTER_CONTEXT, CUDA_POINTER_MAPPED,
@@ -30,9 +31,9 @@ static cuda_result is_mapped_at(const struct sys_cuda *api, cuda_ptr at, int *ou
 }
 
 /*
- * Whether the same allocation is mapped there. A call that fails although memory is mapped must
- * not count as the end of the mapping: the offset of the region would be wrong, and so the bytes
- * that the peer reads.
+ * Whether the same allocation is mapped at this address. A call that fails although memory is
+ * mapped must not count as the end of the mapping: the offset of the region would be wrong, and so
+ * the bytes that the peer reads.
  */
 static cuda_result is_same_at(const struct found *found, cuda_ptr at, int *out_same)
 {
@@ -73,8 +74,8 @@ static cuda_result find_bounds(const struct found *found, cuda_ptr addr, cuda_pt
 	return result;
 }
 
-/* Reads the granularity of the allocation, which the application may have created for one process
- * only. */
+/* Reads the granularity of the allocation. ERR_UNSUPPORTED: the application created it for one
+ * process only. */
 static tcpx_status read_granularity(struct found *found)
 {
 	struct cuda_alloc_prop prop;
@@ -135,13 +136,13 @@ tcpx_status mem_cuda_map_export(const struct sys_cuda_gpu *gpu, cuda_ptr addr, u
 	return status;
 }
 
-/* Maps all memory of a descriptor, not accessible yet. */
+/* Maps all memory of a descriptor; no device has access to it yet. */
 static tcpx_status map_import(const struct sys_cuda *api, int fd, uint64_t span, cuda_ptr *out_base)
 {
 	cuda_alloc alloc = 0;
 	cuda_ptr base = 0;
 	cuda_result result =
-		api->vmm_import(&alloc, (void *)(intptr_t)fd, CUDA_HANDLE_FD); /* by value */
+		api->vmm_import(&alloc, (void *)(intptr_t)fd, CUDA_HANDLE_FD); /* fd by value */
 
 	if (result != CUDA_OK)
 		return sys_cuda_error(result, "mapped GPU memory of another process");

@@ -15,10 +15,11 @@
 #include "mem/cuda_owner.h"
 #include "sys/cuda.h"
 
-#define NUMA_NODES 1024 /* the largest number of the kernel */
+#define NUMA_NODES 1024 /* most nodes that the kernel supports */
 #define HUGE_PAGE (2ul << 20)
 
-/* Slots that the copy kernels of a device can access. There are few, and one look-up per copy. */
+/* Slots that the copy kernels of a device can access. A list suffices: there are few, and one
+ * look-up per copy. */
 struct mapped {
 	struct mapped *next;
 	uintptr_t slot;
@@ -44,7 +45,7 @@ int mem_cuda_slot_mapped(const void *slot, uint64_t bytes, uint32_t device, cuda
 	return it != NULL;
 }
 
-/* Without an entry the slot works with the copy engine only. */
+/* Adds a slot. One that is not added works with the copy engine only. */
 static void mapped_add(void *slot, size_t size, uint32_t device, cuda_ptr at)
 {
 	struct mapped *it = device < MEM_CUDA_DEVICES ? malloc(sizeof(*it)) : NULL;
@@ -74,7 +75,8 @@ static void mapped_remove(const void *slot, uint32_t device)
 	free(it);
 }
 
-/* Stored in the slot itself, because memory may be short when it is freed. */
+/* An unused slot that is to be freed later. This record is in the slot itself, because memory may
+ * be short when the slot is left. */
 struct left {
 	struct left *next;
 	size_t bytes;
@@ -84,7 +86,7 @@ struct left {
 static pthread_mutex_t left_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct left *all_left;
 
-/* bytes 0: any. */
+/* Takes an unused slot of the device from the list. bytes: its size; 0: any size. */
 static struct left *left_take(size_t bytes, uint32_t device)
 {
 	struct left **at = &all_left, *it;
@@ -162,11 +164,12 @@ static void *slot_map(size_t size)
 		return MAP_FAILED;
 	}
 	if (align == HUGE_PAGE)
-		(void)madvise(raw + before, size, MADV_HUGEPAGE); /* if the kernel has any */
+		(void)madvise(raw + before, size, MADV_HUGEPAGE); /* if the kernel has huge pages */
 	return raw + before;
 }
 
-/* Best effort: pages on another node only cost bandwidth. */
+/* Prefers pages on the device's NUMA node. Best effort: pages on another node only cost
+ * bandwidth. */
 static void slot_near(void *slot, size_t size, int node)
 {
 	unsigned long mask[NUMA_NODES / (8 * sizeof(unsigned long))] = {0};
@@ -218,7 +221,7 @@ void *mem_cuda_slot_alloc(size_t bytes, uint32_t device)
 		goto unmap;
 	}
 	if (slot_register(gpu, slot, size) == TCPX_OK)
-		return slot; /* and holds the device */
+		return slot; /* the slot keeps the reference to the device */
 unmap:
 	slot_unmap(slot, size);
 put:
@@ -235,7 +238,7 @@ void mem_cuda_slot_free(void *slot, size_t bytes, uint32_t device)
 	if (!slot || sys_cuda_get(device, &gpu) != TCPX_OK)
 		return;
 	mapped_remove(slot, device);
-	/* Twice, so that a temporary failure does not leave memory pinned. */
+	/* Tried twice, so that a temporary failure does not leave memory pinned. */
 	if (sys_cuda_push(gpu, &scope) == TCPX_OK || sys_cuda_push(gpu, &scope) == TCPX_OK) {
 		unpinned = gpu->api->host_unregister(slot) == CUDA_OK;
 		sys_cuda_pop(&scope);

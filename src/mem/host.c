@@ -56,7 +56,7 @@ void mem_slot_free(void *slot, size_t bytes, uint32_t device)
 	free(slot);
 }
 
-/* False: the piece is not mapped. */
+/* Returns 0 if the piece is not mapped. */
 static int piece_move(const struct mem_copy *copy, const struct mem_piece *piece, uint8_t *slot)
 {
 	if (copy->vanishing && copy->to_slot)

@@ -33,7 +33,7 @@ static __device__ __forceinline__ void stage_pieces(const struct mem_move_args *
 	}
 }
 
-/* The piece of a unit: the last one from lo on that begins no later. */
+/* The piece that the unit belongs to: the last one from lo on whose first unit is not after it. */
 static __device__ __forceinline__ uint32_t piece_of(const struct tile *t, uint32_t n, uint32_t lo,
 						    uint32_t unit)
 {
@@ -74,7 +74,8 @@ extern "C" __global__ void __launch_bounds__(MEM_MOVE_THREADS)
 	uint32_t last = a.units - pos < a.share ? a.units : pos + a.share;
 	uint32_t beyond = a.first[blockIdx.x + 1] < a.count ? a.first[blockIdx.x + 1] + 1 : a.count;
 
-	/* meanwhile the other threads fetch pieces, which takes as long */
+	/* one thread asks whether to stop; meanwhile the others fetch pieces, which takes as
+	 * long */
 	if (threadIdx.x == blockDim.x - 1)
 		halt = list_stopped((struct mem_copy_state *)a.state,
 				    (struct mem_copy_mark *)a.mark, a.serial);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host side of the move kernel: the division of a list among blocks, and the reference on the
- * CPU. */
+/* The host side of the move kernel: the division of a list among blocks, and the reference
+ * implementation on the CPU. */
 #ifndef MEM_MOVE_H
 #define MEM_MOVE_H
 
@@ -10,14 +10,14 @@
 
 /*
  * Checks the list, sets unit of each piece and fills in the fields of args that belong to the plan;
- * the caller sets pieces, mark, state and serial. blocks: the most that it may have, 1 ..
+ * the caller sets pieces, mark, state and serial. blocks: the most blocks of the launch, 1 ..
  * MEM_MOVE_BLOCKS; a short list gets fewer. ERR_INVALID: names what is wrong with the list.
  */
 tcpx_status mem_move_plan(struct mem_move_piece *pieces, uint32_t count, uint32_t blocks,
 			  struct mem_move_args *args);
 
-/* The reference of the kernel, on this thread, block by block and unit by unit. at: maps an address
- * of args or of a piece to a CPU address; NULL: the same address. */
+/* The reference implementation of the kernel, on the calling thread, block by block and unit by
+ * unit. at: maps an address of args or of a piece to a CPU address; NULL: the same address. */
 void mem_move_cpu(const struct mem_move_args *args, void *(*at)(uint64_t addr, uint64_t bytes));
 
 #endif

@@ -8,18 +8,18 @@
 
 #include "mem/copy_abi.h"
 
-#define MEM_MOVE_PIECES 8192u	  /* of one launch */
-#define MEM_MOVE_BYTES (1u << 30) /* of one launch */
-#define MEM_MOVE_BLOCKS 64u	  /* the most of a launch; each takes an SM for itself */
+#define MEM_MOVE_PIECES 8192u	  /* most pieces of one launch */
+#define MEM_MOVE_BYTES (1u << 30) /* most bytes of one launch */
+#define MEM_MOVE_BLOCKS 64u	  /* most blocks of one launch; each takes an SM for itself */
 #define MEM_MOVE_THREADS 512u
 #define MEM_MOVE_WARPS (MEM_MOVE_THREADS / 32u)
 #define MEM_MOVE_UNIT 4096u /* bytes of the destination that a warp moves at once */
 
 /*
- * length bytes, 1 or more, any alignment of both sides. Destinations do not overlap each other or
- * a source. A piece consists of units: a unit ends at each multiple of MEM_MOVE_UNIT bytes from the
- * 16-byte word that holds the first byte of the destination. unit: how many units the pieces before
- * it have.
+ * A piece has length bytes, 1 or more, and any alignment of src and dst. Destinations do not
+ * overlap each other or a source. A piece consists of units: a unit ends at each multiple of
+ * MEM_MOVE_UNIT bytes from the 16-byte word that holds the first byte of the destination. unit:
+ * number of units of all pieces before this one.
  */
 struct mem_move_piece {
 	uint64_t src, dst;
@@ -40,7 +40,7 @@ struct mem_move_args {
 	uint32_t serial; /* even, not 0 */
 	uint32_t count;
 	uint32_t units, share;
-	uint32_t blocks; /* the launch's grid */
+	uint32_t blocks; /* number of blocks of the launch */
 	/* Per block: the piece that its first unit belongs to; beyond the last block: count. */
 	uint16_t first[MEM_MOVE_BLOCKS + 1];
 };

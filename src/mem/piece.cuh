@@ -50,7 +50,7 @@ static __device__ __forceinline__ void piece_store16(uint64_t addr, uint4 word)
 	*(uint4 *)addr = word;
 }
 
-/* Bytes by .. by + 15 of the 32 in low, high; by < 16. */
+/* Returns bytes by .. by + 15 of the 32 bytes in low and high; by < 16. */
 static __device__ __forceinline__ uint4 piece_shifted(uint4 low, uint4 high, uint32_t by)
 {
 	uint32_t x[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
@@ -127,7 +127,7 @@ static __device__ __forceinline__ void move_words(uint64_t src, uint64_t dst, ui
 	}
 #pragma unroll
 	for (uint32_t j = 0; j < UNROLL; j++) {
-		if (by && j * LANES < words) { /* the same for all lanes */
+		if (by && j * LANES < words) { /* the condition is the same for all lanes */
 			uint4 give = j + 1 < UNROLL ? word[(j + 1) % UNROLL] : edge, next;
 
 			/* the word after that of lane 31 is the first one of the next round */

@@ -21,7 +21,7 @@
 #define GENERATION_MASK ((1ull << (63 - SLOT_BITS)) - 1)
 
 struct slot {
-	uint64_t generation; /* of the region in it, or of the last one; 0: never used */
+	uint64_t generation; /* of the slot's region, or of its last one; 0: never used */
 	struct mem_region *region;
 	uint32_t next_free;
 };
@@ -29,13 +29,13 @@ struct slot {
 struct mem_regions {
 	pthread_rwlock_t lock; /* guards the fields below; the atomics of regions need no lock */
 	struct mem_keys keys;
-	uint32_t count, used, free_head; /* slots: live, ever used, head of the free list */
+	uint32_t count, used, free_head; /* slots: live, ever used, first free one */
 	struct slot *chunks[SLOT_CHUNKS];
 };
 
 #define NO_SLOT UINT32_MAX
 
-static _Atomic uint64_t serials; /* number of regions of this process so far */
+static _Atomic uint64_t serials; /* regions that this process has made so far */
 
 tcpx_status mem_regions_create(struct mem_regions **out_regions)
 {
@@ -163,9 +163,9 @@ tcpx_status mem_region_add(struct mem_regions *regions, void *addr, uint64_t len
 	if (status)
 		goto out;
 	twin = mem_keys_twin(&regions->keys, region);
-	if (twin) { /* one region with one more id: it is quiesced with the last one */
+	if (twin) { /* the region gets one more id; removing its last id quiesces it */
 		atomic_fetch_add(&twin->refs, 1);
-		/* the memory may have been mapped again */
+		/* the mappings may have changed since the earlier registration */
 		atomic_store(&twin->traits, atomic_load(&region->traits));
 		free(region);
 		region = twin;
@@ -193,7 +193,7 @@ tcpx_status mem_region_same(const struct mem_region *region)
 	return error_next("deregister the region and register what is there now");
 }
 
-/* Under the lock. NULL: stale. */
+/* Called under the lock. NULL: the id is stale. */
 static struct mem_region *region_of_id(struct mem_regions *regions, uint64_t id)
 {
 	uint32_t index = id & INDEX_MASK;
@@ -231,8 +231,8 @@ void mem_region_put(struct mem_region *region)
 }
 
 /*
- * Either the access sees retired and backs off, or quiesce sees its io: both sides write their own
- * variable and then read the other one, sequentially consistent.
+ * Either the access sees retired and backs off, or mem_region_quiesce sees the access in io: each
+ * side writes its own variable and then reads the other's, both sequentially consistent.
  */
 int mem_region_io_get(struct mem_region *region)
 {
@@ -265,7 +265,7 @@ tcpx_status mem_region_bind(struct mem_regions *regions, struct mem_region *regi
 	tcpx_status status;
 
 	pthread_rwlock_wrlock(&regions->lock);
-	if (atomic_load(&region->retired)) /* the key would never be removed */
+	if (atomic_load(&region->retired)) /* the key of a retired region would never be removed */
 		status = error_set(TCPX_ERR_STALE, 0, "region is not registered");
 	else
 		status = mem_keys_bind(&regions->keys, region, peer, out_key);
@@ -322,7 +322,7 @@ tcpx_status mem_region_retire(struct mem_regions *regions, uint64_t id,
 	if (region && region->ids > 1) {
 		region->ids--;
 		slot_empty(regions, id);
-		/* the reference of this slot; the other slots have their own */
+		/* this slot's reference; each other slot of the region has its own */
 		mem_region_put(region);
 	} else if (region) {
 		atomic_store(&region->retired, 1);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Region table of a session. A region is found by id (our own calls) or by key (access of a peer,
- * checked for rights and range each time). An access holds an io reference while it runs. A
- * retired region refuses new accesses, and is quiesced when the last io reference is gone. The
- * struct is freed with the last of all references.
+ * Region table of a session. The application names a region by id. A peer names it by key, and each
+ * access is checked for rights and range. An access holds an io reference while it runs. A retired
+ * region refuses new accesses, and is quiesced when the last io reference is gone. The struct is
+ * freed with its last reference.
  */
 #ifndef MEM_REGION_H
 #define MEM_REGION_H
@@ -18,12 +18,14 @@
 
 struct mem_region;
 
-/* A key by which peers name a region. Constant, except for the link in the table. */
+/* A key by which peers name a region. Its fields do not change, except for the link of the
+ * bucket. */
 struct mem_key {
-	struct mem_key *next_same_bucket; /* the table's lock */
+	struct mem_key *next_same_bucket; /* under the table's lock */
 	struct mem_region *region;
-	uint64_t key;	     /* never 0 */
-	const uint8_t *peer; /* the peer that it serves, by its proven public key; NULL: any peer */
+	uint64_t key; /* never 0 */
+	/* proven public key of the only peer it serves; NULL: it serves any peer */
+	const uint8_t *peer;
 };
 
 struct mem_region {
@@ -31,50 +33,51 @@ struct mem_region {
 	uint8_t *base;
 	uint64_t length;
 	uint32_t device, rights, flags;
-	uint64_t serial;       /* number within this process, for peers that share it; not secret */
-	uint64_t memory_id;    /* of the allocation, from the kind's probe; 0: none */
-	struct mem_key own;    /* not bound to a peer */
-	_Atomic uint32_t io;   /* running accesses */
-	_Atomic uint32_t refs; /* keeps the struct alive */
+	/* number of the region in this process, by which peers name shared memory; not secret */
+	uint64_t serial;
+	uint64_t memory_id;    /* id of the allocation, from the kind's probe; 0: none */
+	struct mem_key own;    /* the key that every peer may use */
+	_Atomic uint32_t io;   /* number of running accesses */
+	_Atomic uint32_t refs; /* number of references that keep the struct alive */
 	_Atomic int retired;
-	_Atomic uint32_t traits; /* enum mem_traits, according to its mappings at the last check */
-	_Atomic uint32_t cover;	 /* enum mem_cover, for GPU memory that a plugin carries */
-	uint32_t ids;		 /* number of registrations; under the table's lock */
-	struct bound_key *bound; /* its keys for single peers; under the table's lock */
+	_Atomic uint32_t traits; /* enum mem_traits, from the mappings at the last check */
+	_Atomic uint32_t cover;	 /* enum mem_cover, for GPU memory whose payload a plugin moves */
+	uint32_t ids;		 /* number of its ids; under the table's lock */
+	struct bound_key *bound; /* keys that serve one peer each; under the table's lock */
 };
 
 /* What the CPU may do with the memory, and whether it may vanish. */
 enum mem_traits {
 	MEM_CAN_READ = 1u << 0,
 	MEM_CAN_WRITE = 1u << 1,
-	MEM_MAY_VANISH = 1u << 2, /* it belongs to a file: it must be copied by system calls */
+	MEM_MAY_VANISH = 1u << 2, /* memory of a file: only system calls may copy it */
 };
 
-/* Whether a plugin may register the whole pages around the memory. */
+/* Whether a plugin may register the whole pages that contain the memory. */
 enum mem_cover { MEM_COVER_UNASKED = 0, MEM_COVER_GIVEN, MEM_COVER_REFUSED };
 
 struct mem_regions;
 
-/* Keys are SipHash(secret; address, length, device, rights, salt), salt = generation, 0 for STABLE;
- * bound ones are SipHash(secret; the region's own key, the peer's public key). The secret is made
- * here and never leaves the table. The secret of the session must not be used, because it is in the
- * connection info, so every peer could compute keys from it. ERR_NO_MEMORY, ERR_SYSTEM (no random
- * bytes). */
+/* Makes a table. Keys are SipHash(secret; address, length, device, rights, salt); salt is a
+ * counter, 0 for STABLE. Bound keys are SipHash(secret; the region's own key, salt, the peer's
+ * public key). The table makes the secret, which never leaves it. The secret of the session must
+ * not be used, because it is in the connection info, so every peer could compute keys from it.
+ * ERR_NO_MEMORY, ERR_SYSTEM (no random bytes). */
 tcpx_status mem_regions_create(struct mem_regions **out_regions);
 /* Regions that are still referenced stay valid until their last mem_region_put. */
 void mem_regions_destroy(struct mem_regions *regions);
 
-/* Registers memory. opts NULL: host memory, local use only. ERR_INVALID (NULL, zero, wrap-around,
- * unknown right or flag, a right that the mapping lacks), ERR_UNSUPPORTED (kind), errors of the
- * kind's probe, ERR_NO_MEMORY, ERR_LIMIT. The id has index and generation, is never 0, and has bit
- * 63 clear. A STABLE duplicate is one more id of the same region. */
+/* Registers memory. opts NULL: host memory that no peer may access. ERR_INVALID (NULL, zero,
+ * wrap-around, unknown right or flag, a right that the mapping lacks), ERR_UNSUPPORTED (kind),
+ * errors of the kind's probe, ERR_NO_MEMORY, ERR_LIMIT. The id has index and generation, is never
+ * 0, and has bit 63 clear. A STABLE duplicate is one more id of the same region. */
 tcpx_status mem_region_add(struct mem_regions *regions, void *addr, uint64_t length,
 			   const tcpx_region_opts *opts, uint64_t *out_id);
 
 /* Whether the memory is still the allocation that was registered; if not: ERR_STALE. */
 tcpx_status mem_region_same(const struct mem_region *region);
 
-/* Whether the memory allows the traits. If it did not at the last check, its mappings are checked
+/* Whether the memory has the traits. If it did not at the last check, its mappings are checked
  * again. ERR_INVALID: no; the last error has the address. */
 tcpx_status mem_region_allows(struct mem_region *region, uint32_t traits);
 
@@ -91,10 +94,10 @@ tcpx_status mem_region_check(void *addr, uint64_t length, const tcpx_region_opts
 /* Returns the region with a struct reference, or NULL if the id is stale or the region retired. */
 struct mem_region *mem_region_get(struct mem_regions *regions, uint64_t id);
 void mem_region_put(struct mem_region *region);
-void mem_region_hold(struct mem_region *region); /* one more reference; the caller has one */
+void mem_region_hold(struct mem_region *region); /* adds a reference; the caller has one */
 
-/* Takes an io reference; 0 if the region was retired meanwhile. Lock-free. The caller holds a
- * struct reference until after its mem_region_io_put. */
+/* Takes an io reference; returns 0 if the region is retired. Lock-free. The caller holds a struct
+ * reference until after its mem_region_io_put. */
 int mem_region_io_get(struct mem_region *region);
 /* Drops an io reference; the last one of a retired region wakes the waiters. Lock-free
  * otherwise. */
@@ -106,9 +109,10 @@ void mem_region_io_put(struct mem_region *region);
 tcpx_status mem_region_bind(struct mem_regions *regions, struct mem_region *region,
 			    const uint8_t *peer, uint64_t *out_key);
 
-/* Begins an access of a peer: TCPX_OK with an io and a struct reference; ERR_REMOTE_KEY,
- * ERR_REMOTE_RIGHTS, ERR_REMOTE_RANGE (overflow-safe). peer: its proven public key; NULL: none. A
- * key that is bound to another peer counts as unknown. */
+/* Begins an access of a peer: on TCPX_OK the caller has an io and a struct reference of
+ * *out_region. ERR_REMOTE_KEY, ERR_REMOTE_RIGHTS, ERR_REMOTE_RANGE (overflow-safe). peer: its
+ * proven public key; NULL: it proved none. A key that is bound to another peer counts as
+ * unknown. */
 tcpx_status mem_region_access(struct mem_regions *regions, const uint8_t *peer, uint64_t key,
 			      uint64_t offset, uint64_t length, uint32_t right,
 			      struct mem_region **out_region);
@@ -116,17 +120,18 @@ tcpx_status mem_region_access(struct mem_regions *regions, const uint8_t *peer, 
  * lock and no further references. */
 tcpx_status mem_region_access_more(const struct mem_region *region, uint64_t offset,
 				   uint64_t length, uint32_t right);
-void mem_region_access_end(struct mem_region *region); /* io_put + put */
+void mem_region_access_end(struct mem_region *region); /* drops the io and the struct reference */
 
 /* Refuses new accesses. *out_region has a struct reference, which the caller must put in any case;
- * NULL: the id was one of several of its region and is removed, and accesses go on. May be
- * called again on a retired region (after ERR_BUSY, or from two threads at once). ERR_STALE if
- * it is gone. */
+ * NULL: the region had several ids; this one is removed, and accesses go on. May be called again on
+ * a retired region (after ERR_BUSY, or from two threads at once). ERR_STALE: no region has this
+ * id. */
 tcpx_status mem_region_retire(struct mem_regions *regions, uint64_t id,
 			      struct mem_region **out_region);
-/* Waits until io is 0, at most until the absolute deadline (< 0: no limit): TCPX_OK or ERR_BUSY. */
+/* Waits until no access runs, at most until the absolute deadline (< 0: no limit): TCPX_OK or
+ * ERR_BUSY. */
 tcpx_status mem_region_quiesce(struct mem_region *region, int64_t deadline_ns);
-/* After quiesce: removes the id and drops the reference of the table; idempotent. */
+/* Called after quiesce: removes the id and drops the reference of the table; idempotent. */
 void mem_region_remove(struct mem_regions *regions, uint64_t id);
 
 uint32_t mem_regions_count(struct mem_regions *regions);

@@ -13,7 +13,7 @@
 
 /* A key of a region that is bound to one peer. */
 struct bound_key {
-	struct mem_key name; /* first */
+	struct mem_key name; /* first, so that its address is that of the struct */
 	struct bound_key *next_of_region;
 	uint8_t peer[MEM_PEER_BYTES];
 };
@@ -62,7 +62,7 @@ static void buckets_grow(struct mem_keys *keys)
 	struct mem_key **grown = calloc((size_t)old_count * 2, sizeof(struct mem_key *));
 
 	if (!grown)
-		return; /* chains get longer */
+		return; /* without memory the chains only get longer */
 	keys->buckets = grown;
 	keys->nbuckets = old_count * 2;
 	for (uint32_t i = 0; i < old_count; i++) {
@@ -115,8 +115,8 @@ struct mem_key *mem_keys_find(const struct mem_keys *keys, uint64_t key, const u
 	return name;
 }
 
-/* The inputs of the two kinds of keys differ in length, which SipHash includes, so no key of one
- * kind equals one of the other by construction. */
+/* The inputs of own and bound keys differ in length, which SipHash includes, so no bound key has
+ * the input of an own key. */
 static uint64_t hash_key_text(const struct mem_keys *keys, void *text, size_t bytes)
 {
 	uint64_t key;
@@ -143,7 +143,8 @@ static uint64_t own_key(const struct mem_keys *keys, const struct mem_region *re
 	return hash_key_text(keys, &text, sizeof(text));
 }
 
-/* The own key represents the region with its salt, and is secret. */
+/* The input has the region's own key, which is secret and stands for all fields of the region and
+ * for its salt. */
 static uint64_t bound_key_for(const struct mem_keys *keys, const struct mem_region *region,
 			      const uint8_t *peer, uint64_t salt)
 {
@@ -178,8 +179,8 @@ struct mem_region *mem_keys_twin(const struct mem_keys *keys, const struct mem_r
 	return NULL;
 }
 
-/* Whether key is taken by a region that must not be reached through it. peer: the peer that it will
- * be bound to; NULL: none. */
+/* Whether the key is in use for anything but this region (or a STABLE registration of the same
+ * memory) and this peer. peer: the peer that the key will be bound to; NULL: none. */
 static bool key_clashes(const struct mem_keys *keys, const struct mem_region *region, uint64_t key,
 			const uint8_t *peer)
 {

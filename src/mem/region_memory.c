@@ -8,7 +8,8 @@
 
 #define MAP_ALL "register memory of which every page is mapped"
 
-/* Memory that /proc cannot describe counts as allowed, and as memory that may vanish. */
+/* Memory whose mappings the kernel cannot report counts as readable, writable and able to
+ * vanish. */
 static struct sys_maps check_mappings(struct mem_region *region)
 {
 	struct sys_maps maps = {.readable = 1, .writable = 1, .file = 1};
@@ -44,7 +45,7 @@ static tcpx_status mapping_error(const struct mem_region *region, const struct s
 			 (void *)region->base, region->length, verb, at, perms);
 }
 
-/* A right that the memory lacks is refused, as RDMA drivers do. */
+/* Refuses a right that the memory lacks, as RDMA drivers do. */
 static tcpx_status check_rights(struct mem_region *region)
 {
 	struct sys_maps maps = check_mappings(region);

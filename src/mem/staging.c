@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pools of staging memory: a buddy system over a few allocations of the kind, quotas and a waiting
- * queue. Pinning memory takes long (about 0.3 ms per MiB), so a pool is open with its first part,
- * and a thread adds the others.
+ * queue. Pinning memory takes long (about 0.3 ms per MiB), so a pool opens with one part, and a
+ * thread adds the others.
  */
 #include "mem/staging.h"
 
@@ -17,29 +17,29 @@
 
 #define DEVICES_MAX 64
 #define ORDERS 11		      /* MEM_SLOT_MIN << 10 = MEM_SLOT_MAX */
-#define PART_BYTES (2 * MEM_SLOT_MAX) /* the half of one part is the largest slot */
+#define PART_BYTES (2 * MEM_SLOT_MAX) /* two of the largest slots */
 
 _Static_assert((MEM_SLOT_MIN << (ORDERS - 1)) == MEM_SLOT_MAX, "orders");
 
-/* One allocation of the kind. */
+/* A part of a pool: one allocation of the kind. */
 struct part {
 	uint8_t *addr;
-	uint64_t at; /* offset in the pool of its first byte */
+	uint64_t at; /* offset of its first byte in the pool */
 };
 
 struct mem_staging {
 	pthread_mutex_t lock;
 	const struct mem_kind *kind;
 	uint32_t device;
-	struct part *parts;	/* by offset */
-	struct part *by_addr;	/* the same, by address */
-	uint32_t nparts;	/* that are allocated */
-	uint64_t bytes, used;	/* bytes: of all parts, in the end */
-	uint64_t *free[ORDERS]; /* a bit per slot of that order that is free as a whole */
+	struct part *parts;	/* sorted by offset */
+	struct part *by_addr;	/* the same parts, sorted by address */
+	uint32_t nparts;	/* parts that are allocated */
+	uint64_t bytes, used;	/* bytes of all parts when none is missing; bytes of slots in use */
+	uint64_t *free[ORDERS]; /* per order, a bit per slot: the whole slot is free */
 	uint32_t nfree[ORDERS], words[ORDERS];
-	struct list_node line, patient; /* mem_stager */
-	struct list_node growing;	/* all.growing */
-	bool grows;			/* all.grow_lock: the thread adds parts */
+	struct list_node line, patient; /* waiting clients (mem_stager): impatient, patient */
+	struct list_node growing;	/* in all.growing */
+	bool grows;			/* the thread adds parts; under all.grow_lock */
 };
 
 static struct {
@@ -48,12 +48,12 @@ static struct {
 	pthread_once_t once;
 	int fork_err;
 
-	/* The thread that lets pools grow. It never takes lock. */
+	/* The thread that lets pools grow. It never takes all.lock. */
 	pthread_mutex_t grow_lock;
-	struct list_node growing; /* grow_lock: pools that lack parts, in turn */
-	bool grows, stop;	  /* grow_lock: the thread runs; it is to end */
-	pthread_t thread;	  /* lock */
-	bool joinable;		  /* lock */
+	struct list_node growing; /* pools that lack parts, in turn; under grow_lock */
+	bool grows, stop;	  /* the thread runs; it is to end; under grow_lock */
+	pthread_t thread;	  /* under lock */
+	bool joinable;		  /* under lock */
 } all = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.once = PTHREAD_ONCE_INIT,
@@ -181,7 +181,7 @@ static bool pool_tables(struct mem_staging *pool)
 	return pool->parts && pool->by_addr;
 }
 
-/* A pool with its first part. */
+/* Makes a pool with its first part. */
 static tcpx_status staging_pool_new(const struct mem_kind *kind, uint32_t device,
 				    struct mem_staging **out_pool)
 {
@@ -230,7 +230,7 @@ static void pool_grow_once(struct mem_staging *pool)
 	}
 }
 
-/* Lets all pools grow in turn, a part at a time, until none lacks any. */
+/* Lets all pools grow in turn, a part at a time, until no pool lacks a part. */
 static void *grow_main(void *arg)
 {
 	(void)arg;
@@ -254,7 +254,7 @@ static void *grow_main(void *arg)
 	}
 }
 
-/* Under all.lock. The thread has found nothing more to do, or was told to stop. */
+/* Joins the thread, which found nothing more to do or was told to stop. Under all.lock. */
 static void grow_join(void)
 {
 	if (all.joinable)
@@ -262,7 +262,7 @@ static void grow_join(void)
 	all.joinable = false;
 }
 
-/* Under all.lock. */
+/* Ends the thread; pools that lack parts stay as they are. Under all.lock. */
 static void grow_stop(void)
 {
 	struct list_node *node;
@@ -276,7 +276,7 @@ static void grow_stop(void)
 	all.stop = all.grows = false;
 }
 
-/* Under all.lock: the thread adds the parts that the pool lacks. */
+/* Lets the thread add the parts that the pool lacks. Under all.lock. */
 static tcpx_status grow_start(struct mem_staging *pool)
 {
 	tcpx_status status = TCPX_OK;
@@ -321,7 +321,7 @@ tcpx_status mem_staging_open(const struct mem_kind *kind, uint32_t device)
 		if (status == TCPX_OK)
 			atomic_store(&pools[direction], pool);
 	}
-	/* Only now, because allocations wait for each other in the driver. */
+	/* After both pools have a part, because allocations wait for each other in the driver. */
 	for (direction = 0; direction < 2 && status == TCPX_OK; direction++)
 		status = grow_start(atomic_load(&pools[direction]));
 	pthread_mutex_unlock(&all.lock);
@@ -418,7 +418,7 @@ static bool within_half(const struct mem_staging *pool, const struct mem_stager 
 	return stager->held + size <= pool->bytes / 2;
 }
 
-/* Whether the client is below its half of the pool and there is a slot. */
+/* Whether a slot is free and the client may take it without exceeding half of the pool. */
 static bool could_take(const struct mem_staging *pool, const struct mem_stager *stager,
 		       uint64_t size)
 {
@@ -431,7 +431,7 @@ static bool could_take(const struct mem_staging *pool, const struct mem_stager *
 	return order < ORDERS;
 }
 
-/* Queues the client. True: it was not queued before. */
+/* Queues the client; returns whether it was not queued before. */
 static bool queue_client(struct mem_staging *pool, struct mem_stager *stager, uint64_t size,
 			 bool patient)
 {
@@ -446,7 +446,7 @@ static bool queue_client(struct mem_staging *pool, struct mem_stager *stager, ui
 	return lined;
 }
 
-/* Whether other clients wait. */
+/* Whether clients that are not patient wait, apart from this one. */
 static bool others_wait(const struct mem_staging *pool, const struct mem_stager *stager)
 {
 	const struct list_node *first = pool->line.next;
@@ -494,7 +494,7 @@ void mem_staging_give(struct mem_staging *pool, void *slot, uint64_t bytes,
 	pthread_mutex_unlock(&pool->lock);
 }
 
-/* Clients at their half wait for their own slots and must not block others. */
+/* Skips clients that hold their half: they wait for their own slots and must not block others. */
 static struct mem_stager *first_servable(struct mem_staging *pool, struct list_node *line)
 {
 	struct list_node *pos;

@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "mem/unpack_priv.h"
 
-#define LOOKS 1024u		   /* tests between reads of the clock */
-#define ASK_NS (100 * CLOCK_MS_NS) /* the driver is asked if a word stands still so long */
+#define LOOKS 1024u		   /* calls of mem_unpack_test between reads of the clock */
+#define ASK_NS (100 * CLOCK_MS_NS) /* the driver is asked if a word does not change for this long */
 
 enum unpack_job_state { JOB_QUEUED = 1, JOB_LAUNCHED, JOB_OVER };
 
@@ -89,7 +89,8 @@ static struct unpack_lane *lane_of(struct mem_unpack *u, uint64_t serial)
 	return &u->lanes[serial % UNPACK_LANES];
 }
 
-/* Reads the word. Its value is one of the last few launches, so the low bits suffice. */
+/* Reads the lane's word. It is the number of one of the last few launches, so its low bits
+ * suffice. */
 static void lane_look(struct mem_unpack *u, struct unpack_lane *lane)
 {
 	uint32_t word = atomic_load_explicit(lane->word, memory_order_acquire);
@@ -133,7 +134,7 @@ static void unpack_launch(struct mem_unpack *u)
 	u->launched = lane_of(u, serial)->last = serial;
 	u->counts.launches++;
 	slot_leave(slot, status, serial, JOB_LAUNCHED);
-	slot_reset(slot_open(u)); /* its previous launch has ended, because it was in this lane */
+	slot_reset(slot_open(u)); /* its previous launch was in the same lane, so it has ended */
 }
 
 void mem_unpack_flush(struct mem_unpack *u)
@@ -180,7 +181,8 @@ static tcpx_status check_job(const struct mem_unpack *u, const struct mem_unpack
 	return TCPX_OK;
 }
 
-/* A fragment gives one piece, and one more for each step that it is longer. */
+/* Whether the job fits into the slot. A fragment becomes one piece, and one more for each step of a
+ * warp that it is longer. */
 static int slot_room(const struct mem_unpack *u, const struct unpack_slot *slot,
 		     const struct mem_unpack_job *job)
 {
@@ -227,9 +229,9 @@ tcpx_status mem_unpack_push(struct mem_unpack *u, struct mem_unpack_job *job)
 	return TCPX_OK;
 }
 
-/* Asks the lanes if words are never written, or have not changed for long. An error that a lane
- * reports once breaks the unpacker. Jobs under way end when it reports a second one, because the
- * first may be that of a call that did nothing. */
+/* Asks the lanes if words are never written, or have not changed for long. The first error that a
+ * lane reports breaks the unpacker. Jobs under way end when a lane reports a second error, because
+ * the first may be that of a call that did nothing. */
 static void unpack_ask(struct mem_unpack *u)
 {
 	int was_broken = u->broken != TCPX_OK;
@@ -253,7 +255,7 @@ static void unpack_ask(struct mem_unpack *u)
 		u->lost = 1;
 }
 
-/* Checks a launched job. */
+/* Ends a launched job if its launch has ended, or will move no more bytes. */
 static void launched_look(struct mem_unpack *u, struct mem_unpack_job *job)
 {
 	struct unpack_lane *lane = lane_of(u, job->serial);

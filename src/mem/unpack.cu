@@ -11,7 +11,8 @@
 
 static_assert(STEP == MEM_UNPACK_WORDS, "the host divides long fragments so");
 
-/* Aligned words that hold a byte of a fragment are read as a whole. */
+/* The pool may be read without bounds: aligned words that hold a byte of a fragment are readable as
+ * a whole. */
 #define POOL (struct piece_bounds){0, UINT64_MAX}
 
 /* The last block of the launch reports that all bytes are in place. The stores of threads come
@@ -24,7 +25,7 @@ static __device__ __forceinline__ void block_end(const struct mem_unpack_args *a
 	if (threadIdx.x)
 		return;
 	__threadfence();
-	/* from the last back to 0, for the next launch of the stream */
+	/* the last block wraps the count to 0, for the next launch of the stream */
 	if (atomicInc((uint32_t *)a->state, gridDim.x - 1) != gridDim.x - 1)
 		return;
 	__threadfence_system();
@@ -43,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(MEM_UNPACK_THREADS, MEM_UNPACK_SM_B
 	block_end(&a.args);
 }
 
-/* One piece per warp at a time; the next ones are fetched over the bus meanwhile. */
+/* One piece per warp at a time; the next pieces are fetched over the bus meanwhile. */
 extern "C" __global__ void __launch_bounds__(MEM_UNPACK_THREADS, MEM_UNPACK_SM_BLOCKS)
 	mem_unpack_list(const __grid_constant__ struct mem_unpack_args a)
 {

@@ -21,33 +21,33 @@ struct mem_unpack;
 enum mem_unpack_mode {
 	MEM_UNPACK_KERNEL, /* one kernel for all pushed jobs */
 	MEM_UNPACK_D2D,	   /* a device copy for each fragment */
-	MEM_UNPACK_HOST,   /* through host memory: gathered, then written in as few copies as fit */
-	MEM_UNPACK_CPU,	   /* by this thread, in flush: pool and destinations are host memory */
+	MEM_UNPACK_HOST,   /* gathered in host memory, then written in as few copies as possible */
+	MEM_UNPACK_CPU,	   /* the calling thread copies in flush; all memory is host memory */
 	MEM_UNPACK_NONE,   /* not at all: jobs are checked and end; the content of their destination
 			    * is not valid */
 };
 
 struct mem_unpack_opts {
 	enum mem_unpack_mode mode;
-	uint32_t device;    /* the GPU that can read the pool; unused with CPU */
-	uint64_t job_bytes; /* largest job, at most MEM_UNPACK_JOB_MAX; > 0 */
+	uint32_t device;    /* the GPU that can read the pool; unused in mode CPU */
+	uint64_t job_bytes; /* bytes of the largest job, 1 .. MEM_UNPACK_JOB_MAX */
 };
 
 #define MEM_UNPACK_JOB_MAX (16ull << 20)
 
-/* One message. The caller owns it until mem_unpack_test reported the end, and sets the first
- * part. */
+/* One message. The caller keeps it until mem_unpack_test has reported its end, and sets the fields
+ * up to expect. */
 struct mem_unpack_job {
 	const struct base_frag *frags; /* read by push only */
-	uint64_t nfrags; /* number from the plugin; at most MEM_UNPACK_FRAGS; 0 for 0 bytes */
+	uint64_t nfrags;	 /* number of fragments, at most MEM_UNPACK_FRAGS; 0 for 0 bytes */
 	uint64_t src, src_bytes; /* the pool: a GPU address, a multiple of 16 */
 	uint64_t dst, dst_bytes; /* the posted buffer: any alignment; accessible to the GPU */
 	uint64_t expect;	 /* bytes of the message: the sum of all lengths */
 
-	/* out */
+	/* set by the unpacker */
 	int moved; /* 1: the bytes are in place; 0: they are not (mode NONE, or an error) */
 
-	/* the unpacker's */
+	/* for the unpacker only */
 	int state;
 	tcpx_status status;
 	uint64_t serial;
@@ -55,13 +55,14 @@ struct mem_unpack_job {
 };
 
 /*
- * ERR_INVALID (options), ERR_UNSUPPORTED (no driver; KERNEL: no kernel for this GPU, or its
- * driver does not compile PTX), ERR_NO_MEMORY, ERR_SYSTEM. Slow: it loads a module and pins memory.
+ * Opens an unpacker. ERR_INVALID (options), ERR_UNSUPPORTED (no driver; KERNEL: no kernel for this
+ * GPU, or its driver does not compile PTX), ERR_NO_MEMORY, ERR_SYSTEM. Slow: it loads a module and
+ * pins memory.
  */
 tcpx_status mem_unpack_open(const struct mem_unpack_opts *opts, struct mem_unpack **out_unpack);
 
-/* No job is under way. May wait for whatever runs on the GPU, so not from a thread that others wait
- * for. NULL is allowed. */
+/* Closes an unpacker that has no job under way. May wait for whatever runs on the GPU, so a thread
+ * that others wait for must not call it. NULL is allowed. */
 void mem_unpack_close(struct mem_unpack *unpack);
 
 /* Allows destinations on that GPU too (relay: the kernel runs where the pool is). Its own GPU is
@@ -75,13 +76,13 @@ tcpx_status mem_unpack_reach(struct mem_unpack *unpack, uint32_t device);
  *                or lengths do not add up to expect: the plugin or the peer broke its contract
  *   ERR_LIMIT    too many fragments or bytes
  *   ERR_INVALID  the caller's own arguments
- *   ERR_AGAIN    no room while others are under way: try again after a test of an older job
+ *   ERR_AGAIN    no room while other jobs are under way: try again after a test of one of them
  *   ERR_SYSTEM   the GPU is unusable
  */
 tcpx_status mem_unpack_push(struct mem_unpack *unpack, struct mem_unpack_job *job);
 
 /* Launches the pushed jobs, unless so much is under way that the batch may grow: then a later flush
- * or test launches it. test reports errors. */
+ * or test launches them. test reports errors. */
 void mem_unpack_flush(struct mem_unpack *unpack);
 
 /*
@@ -94,16 +95,16 @@ tcpx_status mem_unpack_test(struct mem_unpack *unpack, struct mem_unpack_job *jo
 
 /* Totals since open. */
 struct mem_unpack_counts {
-	uint64_t jobs, launches, bytes; /* pushed; launched; of what was pushed */
+	uint64_t jobs, launches, bytes; /* jobs pushed; launches; bytes of the jobs */
 };
 void mem_unpack_counts(const struct mem_unpack *unpack, struct mem_unpack_counts *out_counts);
 
-/* The definition of unpacking, on host memory, with which everything else is compared. The list has
- * been checked. */
+/* The definition of unpacking, in host memory; all other implementations are compared with it. The
+ * list has been checked. */
 void mem_unpack_frags(const struct base_frag *frags, uint32_t nfrags, const void *src, void *dst);
 
-/* The reference of both kernels, on this thread. pieces: those of the launch. at: maps an address
- * of args or of a piece to a CPU address; NULL: the same address. */
+/* The reference implementation of both kernels, on the calling thread. pieces: the pieces of the
+ * launch. at: maps an address of args or of a piece to a CPU address; NULL: the same address. */
 void mem_unpack_cpu(const struct mem_unpack_args *args, const struct base_frag *pieces,
 		    void *(*at)(uint64_t addr, uint64_t bytes));
 

@@ -8,9 +8,9 @@
 
 #include "base/frag.h"
 
-#define MEM_UNPACK_FRAGS 2047u	/* most of a job: the limit of a plugin of the UNPACK kind */
-#define MEM_UNPACK_PIECES 8192u /* most of a launch */
-#define MEM_UNPACK_INLINE 248u	/* most of a launch that carries them in its parameters */
+#define MEM_UNPACK_FRAGS 2047u	/* most fragments of a job: the limit of an UNPACK plugin */
+#define MEM_UNPACK_PIECES 8192u /* most pieces of a launch */
+#define MEM_UNPACK_INLINE 248u	/* most pieces that a launch carries in its parameters */
 #define MEM_UNPACK_THREADS 256u
 #define MEM_UNPACK_WARPS (MEM_UNPACK_THREADS / 32u) /* per block; each moves one piece at a time */
 #define MEM_UNPACK_WORDS 256u	/* whole words of 16 bytes that a warp moves in one step */
@@ -31,11 +31,12 @@ struct mem_unpack_args {
 	uint64_t word;	 /* uint32_t, mapped host memory */
 	uint64_t state;	 /* uint32_t, GPU memory, 0 before the first launch of its stream */
 	uint32_t serial, count;
-	uint32_t blocks; /* the launch's grid, 1 or more */
+	uint32_t blocks; /* number of blocks of the launch, 1 or more */
 	uint32_t reserved;
 };
 
-/* The parameter of mem_unpack_inline: args.pieces is unused. A driver accepts 4096 bytes. */
+/* The parameter of mem_unpack_inline: args.pieces is unused. A driver accepts 4096 bytes of
+ * parameters. */
 struct mem_unpack_inline_args {
 	struct mem_unpack_args args;
 	struct base_frag pieces[MEM_UNPACK_INLINE];

@@ -21,7 +21,7 @@ static tcpx_status refuse_frag(uint32_t i, const struct base_frag *f,
 	return error_next("%s", broken);
 }
 
-/* Checks one fragment by itself. sum: length of those before it. */
+/* Checks one fragment for everything but overlaps. sum: bytes of the fragments before it. */
 static tcpx_status check_frag(const struct mem_unpack_job *job, uint32_t i,
 			      const struct base_frag *f, uint64_t sum)
 {
@@ -95,7 +95,7 @@ static const uint16_t *sort_pieces(const struct base_frag *pieces, uint32_t coun
 	return in;
 }
 
-/* Checks overlaps of a list that does not ascend; ascending lists were checked on the way. */
+/* Checks a list that does not ascend for overlaps. An ascending list has none. */
 static tcpx_status check_overlaps(const struct mem_unpack_job *job, const struct base_frag *pieces,
 				  uint32_t count, uint16_t *room)
 {

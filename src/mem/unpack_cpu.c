@@ -72,7 +72,7 @@ static tcpx_status cpu_reach(struct mem_unpack *u, uint32_t device)
 			 device);
 }
 
-/* One allocation holds the words, then the pieces of every slot. */
+/* Frees the one allocation, which has the words and the pieces of every slot. */
 static void cpu_close(struct mem_unpack *u)
 {
 	free((void *)u->lanes[0].word);

@@ -17,13 +17,14 @@
 #define STAGE_LEAST (1ull << 20)
 #define PEERS 64u
 
-extern const unsigned char mem_unpack_image[]; /* of unpack.cu: a fatbin, or PTX text */
+extern const unsigned char mem_unpack_image[]; /* code of unpack.cu: a fatbin, or PTX text */
 
 struct unpack_cuda {
 	struct sys_cuda_gpu *gpu;
 	struct mem_unpack_kernels kernels;
 	cuda_stream streams[UNPACK_LANES];
-	cuda_ptr state, word_at; /* of lane 0; the others follow, UNPACK_WORD_GAP apart */
+	/* GPU addresses for lane 0; UNPACK_WORD_GAP apart for the others */
+	cuda_ptr state, word_at;
 	uint8_t *mapped, *stage;
 	struct sys_cuda_gpu *peers[PEERS]; /* held, so that their contexts stay */
 };
@@ -73,7 +74,7 @@ cuda_result mem_unpack_kernels_launch(const struct mem_unpack_kernels *kernels, 
 	void *params[] = {&whole}; /* the list kernel reads only the first part */
 	int in_params = args->count <= MEM_UNPACK_INLINE;
 
-	if (in_params && pieces) /* none if there is nothing to unpack */
+	if (in_params && pieces) /* there are none if there is nothing to unpack */
 		memcpy(whole.pieces, pieces, args->count * sizeof(*pieces));
 	return kernels->gpu->api->launch(in_params ? kernels->in_params : kernels->list,
 					 args->blocks, 1, 1, MEM_UNPACK_THREADS, 1, 1, 0, stream,
@@ -124,8 +125,8 @@ static cuda_result copy_each(const struct unpack_cuda *cuda, const struct unpack
 	return result;
 }
 
-/* Copies out of the pool in the order of the list, and back in one copy per contiguous
- * destination. */
+/* Copies the fragments out of the pool into pinned host memory, in the order of the list, and from
+ * there in one copy per contiguous destination. */
 static cuda_result copy_through_host(const struct unpack_cuda *cuda, const struct unpack_slot *slot,
 				     cuda_stream stream, int *out_put)
 {
@@ -152,7 +153,7 @@ static cuda_result copy_through_host(const struct unpack_cuda *cuda, const struc
 	return result;
 }
 
-/* After copies the stream writes the number; a kernel writes it at its end. */
+/* Lets the stream write the launch's number after its copies. A kernel writes it itself. */
 static void write_end(struct mem_unpack *u, uint64_t serial)
 {
 	const struct unpack_cuda *cuda = u->cuda;
@@ -163,7 +164,8 @@ static void write_end(struct mem_unpack *u, uint64_t serial)
 		u->wordless = 1;
 }
 
-/* Errors at the end of the process are not logged. */
+/* Returns the status of a failed call. If the call broke the GPU's context, the unpacker is broken
+ * too, which is logged except at the end of the process. */
 static tcpx_status unpack_failed(struct mem_unpack *u, cuda_result result)
 {
 	tcpx_status status = sys_cuda_error(result, "unpacking");
@@ -190,7 +192,7 @@ static tcpx_status cuda_launch(struct mem_unpack *u, struct unpack_slot *slot, u
 	else
 		result = copy_through_host(cuda, slot, stream_of(cuda, serial), out_put);
 	if (u->opts.mode != MEM_UNPACK_KERNEL && (result == CUDA_OK || *out_put)) {
-		*out_put = 1; /* an empty launch ends in its turn as well */
+		*out_put = 1; /* an empty launch has its end in the stream as well */
 		write_end(u, serial);
 	}
 	sys_cuda_pop(&scope);
@@ -199,8 +201,8 @@ static tcpx_status cuda_launch(struct mem_unpack *u, struct unpack_slot *slot, u
 	return unpack_failed(u, result);
 }
 
-/* Works without its context too, if that is unavailable: at the end of the process the driver
- * reports it. */
+/* Asks the streams even if the context cannot be made current: at the end of the process the driver
+ * then reports that. */
 static tcpx_status cuda_ask(struct mem_unpack *u)
 {
 	struct unpack_cuda *cuda = u->cuda;
@@ -264,13 +266,13 @@ static tcpx_status cuda_reach(struct mem_unpack *u, uint32_t device)
 	return status;
 }
 
-/* Also closes a partial setup. */
+/* Releases everything, also after a partial setup. */
 static void cuda_close(struct mem_unpack *u)
 {
 	struct unpack_cuda *cuda = u->cuda;
 	struct sys_cuda_scope scope;
 
-	/* twice, so that a temporary failure does not leak memory */
+	/* tried twice, so that a temporary failure does not leak memory */
 	if (cuda->gpu && (sys_cuda_push(cuda->gpu, &scope) == TCPX_OK ||
 			  sys_cuda_push(cuda->gpu, &scope) == TCPX_OK)) {
 		for (int i = 0; i < UNPACK_LANES; i++)
@@ -361,7 +363,8 @@ static tcpx_status open_stream(struct mem_unpack *u)
 	if (u->opts.mode != MEM_UNPACK_KERNEL)
 		return TCPX_OK;
 	result = api->mem_alloc(&cuda->state, UNPACK_LANES * UNPACK_WORD_GAP);
-	for (int i = 0; i < UNPACK_LANES && result == CUDA_OK; i++) /* before its launches */
+	/* Cleared in the stream, so before its launches. */
+	for (int i = 0; i < UNPACK_LANES && result == CUDA_OK; i++)
 		result = api->set_async(cuda->state + i * UNPACK_WORD_GAP, 0, sizeof(uint32_t),
 					cuda->streams[i]);
 	if (result != CUDA_OK)

@@ -13,7 +13,7 @@ struct mem_unpack_kernels {
 	cuda_function list, in_params;
 };
 
-/* As sys_cuda_module_load(). */
+/* Loads the kernels; errors as sys_cuda_module_load(). */
 tcpx_status mem_unpack_kernels_load(const struct sys_cuda_gpu *gpu,
 				    struct mem_unpack_kernels *out_kernels);
 void mem_unpack_kernels_unload(struct mem_unpack_kernels *kernels);
@@ -22,8 +22,8 @@ void mem_unpack_kernels_unload(struct mem_unpack_kernels *kernels);
  * fits on the GPU at once. */
 uint32_t mem_unpack_blocks(const struct sys_cuda_gpu *gpu, uint32_t count);
 
-/* Launches; args->blocks is set. pieces: CPU address of args->pieces; short lists are passed in the
- * launch itself. */
+/* Puts one launch into the stream; args->blocks is set. pieces: CPU address of args->pieces; short
+ * lists are passed in the launch itself. */
 cuda_result mem_unpack_kernels_launch(const struct mem_unpack_kernels *kernels, cuda_stream stream,
 				      const struct mem_unpack_args *args,
 				      const struct base_frag *pieces);

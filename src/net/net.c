@@ -24,9 +24,9 @@ tcpx_status net_status_errno(int err)
 	tcpx_status status;
 
 	if (err == EAGAIN || err == ENOBUFS || err == ENOMEM)
-		return TCPX_IN_PROGRESS; /* short of memory for now; the channel is whole */
+		return TCPX_IN_PROGRESS; /* short of memory for now; the channel still works */
 	if (err == EFAULT)
-		return TCPX_ERR_INVALID; /* the caller's memory is gone; the channel is whole */
+		return TCPX_ERR_INVALID; /* the caller's memory is gone; the channel still works */
 	status = sys_errno_status(err);
 	/* An errno that says nothing about the peer still leaves this channel unusable. */
 	return !err || status <= TCPX_ERR_CHANNEL_LOST ? status : TCPX_ERR_CHANNEL_LOST;

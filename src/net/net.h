@@ -22,24 +22,24 @@
 #include <tcpx/types.h>
 
 enum net_caps {
-	NET_CAP_DOORBELL = 1u << 0, /* readable may also mean "room to send" */
+	NET_CAP_DOORBELL = 1u << 0, /* a readable descriptor may also mean "room to send" */
 };
 
 #define NET_IOV_MAX 1024	    /* most iovecs of one call */
-#define NET_CALL_BYTES (512u << 10) /* most user memory per call (decision 8) */
+#define NET_CALL_BYTES (512u << 10) /* most bytes of user memory per call (decision 8) */
 
 struct net_chan;
 
 struct net_ops {
-	const char *name; /* the transport's, "tcp" */
+	const char *name; /* the transport's name, such as "tcp" */
 	uint32_t caps;	  /* enum net_caps */
 
-	/* Sends as much as has room. TCPX_OK: *out_bytes > 0 were taken. IN_PROGRESS: none were,
-	 * wait for room. ERR_INVALID: the caller's memory is not mapped; nothing moved and the
-	 * channel remains usable. An error of the channel or peer range: the channel is lost
-	 * (PEER_RESET, UNREACHABLE, DISCONNECTED after shutdown on this side, ...); it is sticky,
-	 * and errno is kept. The buffers are the caller's again on return; iov is not changed. tx
-	 * owner. */
+	/* Sends as much as has room. TCPX_OK: *out_bytes > 0 were taken. IN_PROGRESS: none were
+	 * taken, wait for room. ERR_INVALID: the caller's memory is not mapped; nothing moved and
+	 * the channel remains usable. An error from the channel or peer range of tcpx_status: the
+	 * channel is lost (PEER_RESET, UNREACHABLE, DISCONNECTED after shutdown on this side, ...);
+	 * it is sticky, and errno is kept. The buffers are the caller's again on return; iov is not
+	 * changed. tx owner. */
 	tcpx_status (*send)(struct net_chan *chan, const struct iovec *iov, int niov,
 			    size_t *out_bytes);
 
@@ -48,17 +48,18 @@ struct net_ops {
 	tcpx_status (*recv)(struct net_chan *chan, const struct iovec *iov, int niov,
 			    size_t *out_bytes);
 
-	/* Called before the owner of a direction sleeps on the descriptor. For each direction, a
-	 * want > 0: the caller owns it and is going to sleep for it. 0: unchanged, it may be
-	 * another thread's. < 0: its owner no longer waits; its next send or recv means the same,
-	 * and an owner that makes neither must say so here, or the other direction never sleeps.
-	 * *out_events: what to wait for in epoll or poll for the wants > 0 of this call.
-	 * Returns 1 when something has arrived in between: then nothing is armed and no event
-	 * follows, so the caller must call recv or send (NET_CAP_DOORBELL: both) before it sleeps.
-	 * The two owners may sleep at the same time in two threads. */
+	/* Called before the owner of a direction sleeps on the descriptor. want_recv and want_send,
+	 * each > 0: the caller owns this direction and is going to sleep for it. 0: no change;
+	 * another thread may own the direction. < 0: the owner of the direction no longer waits.
+	 * Its next recv or send means the same; an owner that makes no such call must pass < 0, or
+	 * the other direction never sleeps. *out_events: what to wait for in epoll or poll for the
+	 * wants > 0 of this call. Returns 1 when something has arrived meanwhile: then nothing is
+	 * armed and no event follows, so the caller must call recv or send (NET_CAP_DOORBELL: both)
+	 * before it sleeps. The two owners may sleep at the same time in two threads. */
 	int (*arm)(struct net_chan *chan, int want_recv, int want_send, uint32_t *out_events);
 
-	/* The descriptor to poll; the channel's, constant until close. Any thread. */
+	/* The descriptor to poll. It belongs to the channel, and does not change until close. Any
+	 * thread. */
 	int (*fd)(const struct net_chan *chan);
 
 	/* Low-water mark of the receive side: no event before so many bytes are there; 0 or 1
@@ -79,14 +80,14 @@ struct net_ops {
 	 * are under way. tx owner. */
 	void (*trim)(struct net_chan *chan);
 
-	/* Extras; NULL: not offered. */
+	/* Extras (net_extra.h); NULL: not offered. */
 	const struct net_zerocopy_ops *zerocopy;
 	const struct net_loan_ops *loan;
 	const struct net_reading_ops *reading;
 	const struct net_message_ops *message;
 };
 
-/* First member of every transport's channel. */
+/* First member of each transport's own channel struct. */
 struct net_chan {
 	const struct net_ops *ops;
 	/* Set by the owner of the direction before a call: buffers of the call may vanish (a file
@@ -95,7 +96,7 @@ struct net_chan {
 	int tx_vanishing, rx_vanishing;
 };
 
-/* Members of a transport that has nothing to do there. */
+/* Members of net_ops for transports that have nothing to do in them. */
 void net_none_recv_mark(struct net_chan *chan, size_t bytes);
 void net_none_trim(struct net_chan *chan);
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lets a test program wrap the channels of a session, such as in filters that inject faults. */
+/* Lets a test program wrap the channels of a session, for example by filters that inject faults. */
 #ifndef NET_NET_WRAPPER_H
 #define NET_NET_WRAPPER_H
 
 #include "net/net.h"
 
 struct net_wrapper {
-	/* Called when a session opens: the text that is passed to wrap for its channels, from
-	 * malloc. NULL: they are not wrapped. ERR_INVALID: a mistake in the text. */
+	/* Called when a session opens. *out_spec: the text, from malloc, that wrap gets for each
+	 * channel of the session; NULL: its channels are not wrapped. ERR_INVALID: the text has a
+	 * mistake. */
 	tcpx_status (*spec)(char **out_spec);
 	/* Wraps a new channel: *out_chan owns chan. On failure chan is untouched. */
 	tcpx_status (*wrap)(const char *spec, struct net_chan *chan, struct net_chan **out_chan);

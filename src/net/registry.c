@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The transports there are, a line each. */
+/* The table of the transports, a line each. */
 #include "base/error.h"
 #include "net/transport.h"
 
@@ -9,7 +9,7 @@ static const struct transport_ops *const transports[] = {
 	&transport_tcp,
 };
 
-static const struct transport_ops *enrolled; /* by a test */
+static const struct transport_ops *enrolled; /* added by a test; or NULL */
 
 void net_transport_enrol(const struct transport_ops *transport)
 {

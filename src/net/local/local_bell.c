@@ -23,7 +23,7 @@ void local_bell_ring(struct local_chan *chan, _Atomic uint32_t *wait)
 {
 	if (!atomic_exchange(wait, 0))
 		return;
-	/* A full socket has bells that the peer has not read yet, so it is awake already. */
+	/* A full socket has bells that the peer has not read yet, so the peer is awake already. */
 	if (send(chan->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 || errno == EAGAIN)
 		return;
 	local_peer_check(chan);
@@ -94,10 +94,10 @@ static int bell_pending(struct local_chan *chan, int role)
 }
 
 /*
- * Reads the bells from the socket; the caller owns the roles that have a want. Returns 0 if the
+ * Reads the bells from the socket; the caller owns each role whose want is not 0. Returns 0 if the
  * caller must not sleep: the peer is gone, a bell is for the other owner, or the other owner is
- * reading bells. The number of bells is read before the state of the other owner, so a bell that
- * is sent for a later sleep is not among them.
+ * reading bells. The number of bells is read before the state of the other owner, so a bell that is
+ * sent for a later sleep is not among them.
  */
 static int drain_bells(struct local_chan *chan, int want_recv, int want_send)
 {
@@ -136,8 +136,8 @@ static int drain_bells(struct local_chan *chan, int want_recv, int want_send)
 	return may_sleep;
 }
 
-/* A hint from the published cursors only; an invalid cursor is detected by the call that
- * follows. */
+/* Whether recv has something to do: a hint from the published cursors only. The call that follows
+ * detects an invalid cursor. */
 static int rx_ready(struct local_chan *chan)
 {
 	uint64_t there = atomic_load(&chan->in->head) - atomic_load(&chan->in->tail);
@@ -152,7 +152,7 @@ static int tx_ready(struct local_chan *chan)
 {
 	uint64_t used = atomic_load(&chan->out->head) - atomic_load(&chan->out->tail);
 
-	/* The end of a loan comes before room in the ring. */
+	/* A producer with loans out waits for the first of them, not for room in the ring. */
 	if (local_lent_count(chan))
 		return local_loan_ended(chan) || atomic_load(&chan->out->tail_closed);
 	return used <= chan->ring_bytes - local_room_mark(chan) || used > chan->ring_bytes ||

@@ -47,7 +47,7 @@ static tcpx_status map_memory(int memfd, size_t bytes, struct local_map **out_ma
 		return error_set(TCPX_ERR_NO_MEMORY, err, "mapping %zu bytes for a local channel",
 				 bytes);
 	}
-	/* A forked child must neither keep nor touch it. */
+	/* A forked child must neither keep nor touch the mapping. */
 	madvise(map->base, bytes, MADV_DONTFORK);
 	madvise(map->base, bytes, MADV_DONTDUMP);
 	map->bytes = bytes;
@@ -61,7 +61,7 @@ static int memfd_make(void)
 	int fd = SYS_FD_OPEN(
 		memfd_create("tcpx-local", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL));
 
-	if (fd < 0 && errno == EINVAL) /* before Linux 6.3 */
+	if (fd < 0 && errno == EINVAL) /* Linux before 6.3 */
 		fd = SYS_FD_OPEN(memfd_create("tcpx-local", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	return fd;
 }
@@ -212,7 +212,8 @@ static void local_info(const struct net_chan *base, struct net_chan_info *out_in
 	out_info->same_process = chan->copy == COPY_DIRECT &&
 				 atomic_load_explicit(chan->lend_ok, memory_order_acquire);
 	moved = tail + loans - open;
-	/* The time of the last query at which the peer had made progress. */
+	/* progress.ns is the time of the last query that found progress of the peer, or nothing
+	 * under way. */
 	if (atomic_exchange(&chan->progress.moved, moved) != moved || (head == tail && !open) ||
 	    !atomic_load(&chan->progress.ns))
 		atomic_store(&chan->progress.ns, now);

@@ -12,12 +12,12 @@
 struct local_map {
 	uint8_t *base;
 	size_t bytes;
-	_Atomic int refs; /* 2 for a pair in one process */
+	_Atomic int refs; /* references: 2 for a pair in one process */
 };
 
 /*
- * Memory that was received into lately: a buffer that is used again within a few MiB is in the
- * cache and should stay there; others are written with non-temporal stores.
+ * Blocks of memory that were received into lately. A buffer that is received into again within a
+ * few MiB is in the cache and should stay there; others are written with non-temporal stores.
  */
 #define LOCAL_HEAT_BLOCK (64u << 10)
 #define LOCAL_HEAT_SLOTS 32u
@@ -28,17 +28,17 @@ struct local_heat {
 
 /* How a loan is read, see local_share.c. */
 enum local_copy {
-	COPY_RING,   /* not at all: two copies through the ring */
+	COPY_RING,   /* no loans: two copies through the ring */
 	COPY_DIRECT, /* memcpy: both ends are in this process */
-	COPY_PEER,   /* process_vm_readv by the consumer, after it reported that it can */
+	COPY_PEER,   /* process_vm_readv by the consumer, after it reported that it can read */
 };
 
 struct local_direct;
 
 /* The private record of a loan at its producer; the fields in shared memory are untrusted. */
 struct local_lent {
-	uint64_t begin; /* in bytes of the stream */
-	int home;	/* the memory was returned to the producer */
+	uint64_t begin; /* position in the stream, in bytes */
+	int home;	/* 1: the memory was returned to the producer */
 };
 
 /* Private copy of the loan that the consumer reads. */
@@ -57,27 +57,29 @@ struct local_bell {
 	atomic_flag draining;
 };
 
-/* For info: the last observed progress of the peer. */
+/* For net_ops.info: the last observed progress of the peer. */
 struct local_progress {
 	_Atomic uint64_t moved; /* bytes and loans that the peer had finished */
 	_Atomic int64_t ns;
 };
 
-/* What the owner of the sending direction alone touches. */
+/* State that only the owner of the sending direction accesses. */
 struct local_tx {
 	alignas(LOCAL_LINE) uint64_t head;
 	uint64_t tail_seen, punched;
 	unsigned full_count;
-	/* Bytes of the stream. put: passed to the transport; counted: reported by a call. */
+	/* Positions in the stream, in bytes. put: the end of what was passed to the transport;
+	 * counted: the end of what calls have reported. */
 	uint64_t put, counted;
-	/* loan_head: made; loan_first: the first one whose memory is not returned. */
+	/* Numbers of loans. loan_head: loans made; loan_first: the first loan whose memory is not
+	 * returned. */
 	uint64_t loan_head, loan_first;
 	struct local_lent lent[LOCAL_LOANS];
-	int lent_failed; /* to be reported by the next call */
-	int put_failed;	 /* the memory of the last piece put has vanished */
+	int lent_failed; /* 1: a loan failed, which the next call reports */
+	int put_failed;	 /* 1: the memory of the last piece put has vanished */
 };
 
-/* What the owner of the receiving direction alone touches, but for mark. */
+/* State that only the owner of the receiving direction accesses, except for mark. */
 struct local_rx {
 	alignas(LOCAL_LINE) uint64_t tail;
 	uint64_t head_seen;
@@ -87,8 +89,8 @@ struct local_rx {
 	struct local_loans *borrow; /* NULL: loans of the peer are ignored */
 	uint64_t loan_tail;
 	struct local_borrowed loan;
-	int torn;      /* the bytes of the last recv are torn */
-	int probe_due; /* COPY_PEER: it is unknown yet whether the memory of the peer can be read */
+	int torn;      /* 1: the bytes of the last recv are torn */
+	int probe_due; /* COPY_PEER, 1: it is unknown yet whether the peer's memory can be read */
 	uint64_t peer_addr;
 	uint8_t peer_secret[LOCAL_SECRET_BYTES];
 };
@@ -110,10 +112,10 @@ struct local_chan {
 	/* Lending; set while the channel is made. */
 	enum local_copy copy;
 	int side;
-	int pid;		     /* of the peer, according to the kernel */
+	int pid;		     /* pid of the peer, according to the kernel */
 	struct local_direct *direct; /* COPY_DIRECT: what both ends share */
 	struct local_loans *lend_to; /* NULL: never lend */
-	_Atomic uint32_t *lend_ok;   /* lend if it is set */
+	_Atomic uint32_t *lend_ok;   /* lend only if *lend_ok is not 0 */
 
 	struct local_tx tx;
 	struct local_rx rx;

@@ -13,8 +13,8 @@
 #include <emmintrin.h>
 
 #define LINE 64u
-#define AHEAD 2048     /* prefetch distance on the source */
-#define AHEAD_RING 512 /* on the ring, whose lines are in the cache of the other core */
+#define AHEAD 2048     /* prefetch distance on the source, in bytes */
+#define AHEAD_RING 512 /* the same on the ring, whose lines are in the cache of the other core */
 
 /* The address may be beyond the end: prefetches never fault. */
 static void prefetch_read(const void *p, size_t ahead)
@@ -86,7 +86,8 @@ static void copy_non_temporal(uint8_t *user, const uint8_t *ring, size_t n)
 	_mm_sfence(); /* non-temporal stores are not ordered by later releases */
 }
 
-/* Whether the beginning was received into lately. Records every block that the n bytes complete. */
+/* Whether the first block of the buffer was received into lately. Records every block that the n
+ * bytes complete. */
 static int heat_check(struct local_heat *heat, const uint8_t *user, size_t n)
 {
 	uintptr_t block = (uintptr_t)user / LOCAL_HEAT_BLOCK;

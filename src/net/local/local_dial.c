@@ -85,7 +85,7 @@ tcpx_status local_dial_socket(const char *name, int *out_fd)
 		sys_fd_close(fd);
 		return dial_error(err, name);
 	}
-	if (!local_same_user(fd, &uid)) { /* before the nonce is sent */
+	if (!local_same_user(fd, &uid)) { /* checked before the nonce is sent */
 		sys_fd_close(fd);
 		return other_user_error(uid);
 	}

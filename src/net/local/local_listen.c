@@ -15,7 +15,7 @@
 #include "sys/crypto.h"
 #include "sys/fd.h"
 
-#define LISTEN_PENDING 64		    /* connections without a complete hello */
+#define LISTEN_PENDING 64		    /* most connections without a complete hello */
 #define LISTEN_NS (2 * CLOCK_S_NS)	    /* time for the hello */
 #define LISTEN_PAUSE_NS (100 * CLOCK_MS_NS) /* pause when out of descriptors */
 #define LISTEN_BATCH 16			    /* accepted connections per round */
@@ -42,7 +42,7 @@ struct guest {
 	struct local_hello hello;
 	size_t have;
 	int memfd;
-	pid_t pid; /* of its process */
+	pid_t pid; /* pid of the connecting process */
 };
 
 static void timer_update(struct local_listener *listener)
@@ -134,8 +134,8 @@ static void guest_pass_descriptor(struct guest *guest)
 	guest_close(guest);
 }
 
-/* Handles a complete hello. The callback may close the listener, so nothing of it is accessed
- * afterwards. */
+/* Handles a complete hello. The callback may close the listener, so nothing of the listener is
+ * accessed afterwards. */
 static void guest_arrive(struct guest *guest)
 {
 	struct local_listener *listener = guest->listener;
@@ -158,7 +158,8 @@ static void guest_arrive(struct guest *guest)
 		return;
 	}
 	guest_release(guest);
-	if (guest->hello.flags & LOCAL_WANTS_ANSWER) /* before the channel is handed to its owner */
+	/* answered before the channel is handed to its owner */
+	if (guest->hello.flags & LOCAL_WANTS_ANSWER)
 		send_answer(guest->watch.fd, LOCAL_ANSWER_TAKEN);
 	local_share_accept((struct local_chan *)chan, guest->memfd, &guest->hello);
 	sys_fd_close(guest->memfd);
@@ -182,7 +183,7 @@ static void guest_ready(struct sys_watch *watch, uint32_t events)
 		guest_drop(guest, "the connection ended");
 }
 
-/* The oldest guest of the process that has most of them. */
+/* The oldest guest of the process that has most guests. */
 static struct guest *guest_of_greediest(struct local_listener *listener)
 {
 	const struct list_node *pos, *other;
@@ -231,7 +232,8 @@ static void guest_add(struct local_listener *listener, int fd)
 	timer_update(listener);
 }
 
-/* The dialler may have decided otherwise, because user ids differ between user namespaces. */
+/* Refuses a process of another user. The dialler may have judged differently, because user ids
+ * differ between user namespaces. */
 static void refuse_user(struct local_listener *listener, int fd, unsigned uid)
 {
 	send_answer(fd, LOCAL_ANSWER_REFUSED);

@@ -41,7 +41,8 @@ int local_loan_make(struct local_chan *chan, const void *addr, size_t bytes)
 	chan->tx.lent[chan->tx.loan_head % LOCAL_LOANS] =
 		(struct local_lent){.begin = chan->tx.put};
 	chan->tx.put += bytes;
-	/* Before any byte after it is published, and before the consumer's wait word is read. */
+	/* The loan is published before any byte after it, and before the wait word of the consumer
+	 * is read. */
 	atomic_store_explicit(&chan->lend_to->head, ++chan->tx.loan_head, memory_order_seq_cst);
 	return 1;
 }
@@ -81,7 +82,8 @@ int local_loan_ended(struct local_chan *chan)
 	return is_returned(atomic_load(&lent_loan(chan, chan->tx.loan_first)->state));
 }
 
-/* 1: the piece is ours again, and its rest is torn for the consumer. */
+/* Takes a loan back. Returns 1 if the memory is the producer's again by this call; the rest of the
+ * loan is then torn for the consumer. */
 static int loan_take_back(struct local_chan *chan, uint64_t index)
 {
 	struct local_lent *lent = &chan->tx.lent[index % LOCAL_LOANS];
@@ -139,8 +141,8 @@ int local_loan_look(struct local_chan *chan)
 		.left = atomic_load_explicit(&loan->bytes, memory_order_relaxed),
 		.at = atomic_load_explicit(&loan->at, memory_order_relaxed),
 	};
-	/* Untrusted, like the cursors: read once and checked; the frame limits what it can refer
-	 * to. */
+	/* The fields are untrusted, like the cursors: read once and checked. The frame limits what
+	 * the loan can refer to. */
 	if (head - chan->rx.loan_tail > LOCAL_LOANS || !now->left || now->left > LOCAL_LEND_MAX ||
 	    now->at - chan->rx.tail > chan->ring_bytes) {
 		local_die(chan, TCPX_ERR_PROTOCOL);
@@ -182,8 +184,8 @@ static size_t read_direct(struct local_chan *chan, const struct iovec *iov, size
 	return done;
 }
 
-/* After EFAULT, which does not tell which side's memory is missing: whether all of the peer's
- * memory can be read. */
+/* Whether the next bytes of the loan can be read from the peer. Called after EFAULT, which does not
+ * tell which side's memory is missing. */
 static int peer_readable(const struct local_chan *chan, size_t bytes)
 {
 	uint8_t scratch[4096];
@@ -199,9 +201,9 @@ static int peer_readable(const struct local_chan *chan, size_t bytes)
 	return 1;
 }
 
-/* Reads by process_vm_readv. 0: *inout_bytes were read, none if a buffer of ours has vanished;
- * EFAULT: the memory of the peer is missing; another errno: it cannot be read any more, or the
- * memory is not that of the peer. */
+/* Reads by process_vm_readv. Returns 0 if *inout_bytes were read, none if a buffer of ours has
+ * vanished; EFAULT if the peer's memory is missing; another errno if it cannot be read any more, or
+ * is not the peer's. */
 static int read_peer(struct local_chan *chan, const struct iovec *iov, size_t *inout_bytes)
 {
 	uint8_t secret[LOCAL_SECRET_BYTES] = {0};
@@ -220,7 +222,7 @@ static int read_peer(struct local_chan *chan, const struct iovec *iov, size_t *i
 	here[n++] = (struct iovec){secret, sizeof(secret)};
 	there[0] = (struct iovec){(void *)(uintptr_t)chan->rx.loan.addr, bytes};
 	/* The secret is read in the same call. It proves that the memory is the peer's, not that of
-	 * another process with the same number, nor of another program in that process. */
+	 * another process with the same pid, nor of another program in that process. */
 	there[1] = (struct iovec){(void *)(uintptr_t)chan->rx.peer_addr, sizeof(secret)};
 	got = process_vm_readv(chan->pid, here, n, there, 2, 0);
 	if (got < 0 && errno != EFAULT)
@@ -299,7 +301,7 @@ tcpx_status local_loan_recv(struct local_chan *chan, const struct iovec *iov, in
 		return loan_skip(chan, loan, n, out_bytes);
 	}
 	if (err) {
-		atomic_store(&loan->state, LOAN_OUT); /* it was not read, and will not be */
+		atomic_store(&loan->state, LOAN_OUT); /* the loan was not read, and will not be */
 		return loan_unreadable(chan, err);
 	}
 	chan->rx.loan.addr += n;

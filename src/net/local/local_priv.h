@@ -18,11 +18,11 @@ uint64_t local_room(struct local_chan *chan);	  /* tx owner */
 tcpx_status local_lend(struct net_chan *chan, const struct iovec *iov, int niov, size_t *out_bytes);
 void local_lent(struct net_chan *chan, int take_back, struct net_lent *out_lent);
 int local_torn(struct net_chan *chan);
-/* tx owner. Lends a piece at the position of head: 1; 0: no free entry, or the consumer is not done
- * with it. */
+/* tx owner. Lends a piece at the position of head. Returns 0 if no entry is free, or the consumer
+ * is not done with the next one. */
 int local_loan_make(struct local_chan *chan, const void *addr, size_t bytes);
-/* Within one process a loan is read by memcpy, which must not be used for memory that may
- * vanish. */
+/* Whether this channel may lend. Within one process a loan is read by memcpy, which must not be
+ * used for memory that may vanish. */
 static inline int local_loan_may(const struct local_chan *chan)
 {
 	return chan->copy != COPY_DIRECT || !chan->base.tx_vanishing;
@@ -35,15 +35,17 @@ static inline uint64_t local_lent_count(const struct local_chan *chan)
 }
 /* tx owner, before it sleeps: whether the first loan has ended meanwhile. */
 int local_loan_ended(struct local_chan *chan);
-/* rx owner: 1 if chan->rx.loan is the next loan, whose position is not before the cursor. */
+/* rx owner: puts the next loan into chan->rx.loan; returns 0 if there is none. The loan's position
+ * is not before the cursor. */
 int local_loan_look(struct local_chan *chan);
-/* rx owner, with a loan at the cursor: reads its bytes, or returns the end of the channel. */
+/* rx owner, with a loan at the cursor: reads its bytes, or returns the status with which the
+ * channel ended. */
 tcpx_status local_loan_recv(struct local_chan *chan, const struct iovec *iov, int niov,
 			    size_t *out_bytes);
 
 /* local_share.c */
 struct local_hello;
-/* Called before the hello is sent, and when it arrived: negotiates how loans are read. */
+/* Negotiate how loans are read. Called before the hello is sent, and after it has arrived. */
 void local_share_dial(struct local_chan *chan, int memfd, const struct local_hello *hello);
 void local_share_accept(struct local_chan *chan, int memfd, const struct local_hello *hello);
 void local_share_end(struct local_chan *chan);
@@ -51,7 +53,7 @@ void local_share_probe(struct local_chan *chan); /* rx owner, while probe_due */
 int local_share_peer_gone(const struct local_chan *chan);
 void local_reading_set(struct net_chan *chan, int on);
 int local_reading_peer(struct net_chan *chan);
-/* How tx copies now: "ring", "memcpy", "one-copy". */
+/* How bytes that this side sends are copied now: "ring", "memcpy", "one-copy". */
 const char *local_share_name(const struct local_chan *chan);
 
 /* local_copy.c */
@@ -59,23 +61,24 @@ void local_copy_in(uint8_t *ring, const uint8_t *user, size_t n);
 void local_copy_out(struct local_heat *heat, uint8_t *user, const uint8_t *ring, size_t n);
 
 /* local_bell.c */
-/* Reason why a producer sleeps, in its wait word. */
+/* Reasons why a producer sleeps, as its wait word has them. */
 #define LOCAL_WAIT_ROOM 1u
 #define LOCAL_WAIT_LOAN 2u
 int local_arm(struct net_chan *chan, int want_recv, int want_send, uint32_t *out_events);
-/* A sleeping producer is woken at this much room; below half, so that a consumer that waits for its
- * mark (at most half) never waits for a sleeping producer. */
+/* A sleeping producer is woken when this many bytes of the ring are free. This is below half,
+ * because a consumer may sleep until half a ring has arrived (its mark), and the producer must not
+ * sleep then. */
 static inline uint64_t local_room_mark(const struct local_chan *chan)
 {
 	return chan->ring_bytes / 4;
 }
 void local_bell_ring(struct local_chan *chan, _Atomic uint32_t *wait);
-/* The owner of role is awake again: 1 if it had been armed. */
+/* Called when the owner of role is awake again; returns 1 if the role was armed. */
 int local_bell_back(struct local_chan *chan, enum local_role role);
 void local_bell_missed(struct local_chan *chan); /* woken without a reason: the socket has a stale
 						  * bell */
 void local_peer_closed(struct local_chan *chan); /* the peer set its closed flag */
-/* Checks by the socket whether the peer still exists; sets gone. */
+/* Checks by the socket whether the peer still exists; if not, sets chan->gone. */
 void local_peer_check(struct local_chan *chan);
 void local_die(struct local_chan *chan, tcpx_status status); /* ends both directions and wakes all
 							      * sleepers */
@@ -85,7 +88,7 @@ tcpx_status local_map_create(size_t ring_bytes, int *out_memfd, struct local_map
 /* Checks a memfd of a peer, then maps it. The caller keeps and closes memfd. */
 tcpx_status local_map_import(int memfd, uint64_t ring_bytes, struct local_map **out_map);
 void local_map_put(struct local_map *map);
-/* Owns fd and one reference of map on success. side 0: the dialler. */
+/* On success the channel owns fd and one reference to map. side 0: the dialler. */
 tcpx_status local_chan_create(int fd, struct local_map *map, size_t ring_bytes, int side,
 			      struct net_chan **out_chan);
 int local_ring_bytes_ok(uint64_t ring_bytes);
@@ -107,7 +110,8 @@ ssize_t local_pass_recv(int sock, void *bytes, size_t n, int *inout_fd);
 #define LOCAL_ANSWER_TAKEN 1
 #define LOCAL_ANSWER_REFUSED 2
 
-/* A request for the descriptor whose number is in ring_bytes; no descriptor comes with it. */
+/* Magic of a hello that asks for the descriptor whose number is in ring_bytes; no memfd comes with
+ * it. */
 #define LOCAL_FETCH_MAGIC 0x3166676e69727874ull
 
 /* First message on the socket, sent with the memfd. Both ends are on one host, so it is in native

@@ -9,7 +9,8 @@
 
 #define PEER_CHECK_EVERY 256 /* polls without progress between two checks of the socket */
 
-/* Cursors of the peer are untrusted: they may neither decrease nor exceed what is possible. */
+/* Cursors of the peer are untrusted: they may neither decrease nor claim more bytes than the ring
+ * allows. */
 uint64_t local_readable(struct local_chan *chan)
 {
 	uint64_t head = atomic_load_explicit(&chan->in->head, memory_order_seq_cst);
@@ -38,8 +39,8 @@ static void publish_head(struct local_chan *chan)
 {
 	uint32_t wait;
 
-	/* The cursor is stored before wait is read; the consumer does both in the opposite
-	 * order. */
+	/* The cursor is stored before wait is read. The consumer stores wait before it reads the
+	 * cursor, so one side sees the other. */
 	atomic_store_explicit(&chan->out->head, chan->tx.head, memory_order_seq_cst);
 	wait = atomic_load_explicit(&chan->out->tail_wait, memory_order_seq_cst);
 	if (wait && chan->tx.head - chan->tx.tail_seen >= wait)
@@ -167,7 +168,7 @@ static void put_pieces(struct local_chan *chan, const struct iovec *iov, int nio
 		if (lend && left >= LOCAL_LEND_MIN && local_loan_may(chan)) {
 			if (local_loan_make(chan, src, left))
 				continue;
-			if (local_lent_count(chan)) /* an entry will become free */
+			if (local_lent_count(chan)) /* stop here: an entry will become free */
 				break;
 		}
 		if (left && ring_put_bytes(chan, src, left, &published) < left)
@@ -180,7 +181,7 @@ static void put_pieces(struct local_chan *chan, const struct iovec *iov, int nio
 		local_bell_ring(chan, &chan->out->tail_wait);
 }
 
-/* Send and lend: a byte counts as sent when its memory belongs to the caller again. */
+/* Sends or lends. A byte counts as sent when its memory belongs to the caller again. */
 static tcpx_status send_or_lend(struct local_chan *chan, const struct iovec *iov, int niov,
 				int lend, size_t *out_bytes)
 {
@@ -229,7 +230,7 @@ tcpx_status local_lend(struct net_chan *base, const struct iovec *iov, int niov,
 	return send_or_lend(chan, iov, niov, lend, out_bytes);
 }
 
-/* Ring bytes before the next loan. */
+/* Readable bytes of the ring before the next loan. */
 static uint64_t rx_avail(struct local_chan *chan)
 {
 	uint64_t there = chan->rx.head_seen - chan->rx.tail;
@@ -248,7 +249,7 @@ static int loan_at_cursor(const struct local_chan *chan)
 	return chan->rx.loan.known && chan->rx.loan.at == chan->rx.tail;
 }
 
-/* The ring is empty: returns the end of the channel, or IN_PROGRESS. */
+/* The ring is empty: returns the status with which the channel ended, or IN_PROGRESS. */
 static tcpx_status rx_empty(struct local_chan *chan, int back)
 {
 	int gone, end;

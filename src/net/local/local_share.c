@@ -4,7 +4,7 @@
  * the pid that the kernel reports for the socket, and by a table in this process; the loans are in
  * private memory, to which no other process can write an address. Two processes with TCPX_ONE_COPY
  * on both sides: process_vm_readv by the consumer, after it found the producer's secret in the
- * producer's memory. Otherwise, and until then, the ring.
+ * producer's memory. Otherwise, and until the secret is found, bytes go through the ring.
  */
 #include <errno.h>
 #include <poll.h>
@@ -40,7 +40,7 @@ struct local_direct {
 	struct list_node node; /* in table.waiting until the other end takes it; under table.lock */
 	struct direct_key key;
 	_Atomic uint32_t attached; /* both ends are attached */
-	int refs;		   /* table.lock */
+	int refs;		   /* under table.lock */
 };
 
 /* State of this process; a forked child starts with an empty one. */
@@ -52,8 +52,8 @@ static struct {
 	uint8_t *secret; /* a page of its own, or NULL */
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Dials and hellos run on the control thread, so no other thread is here when a child resets the
- * table. */
+/* Dials and hellos run on the control thread, so no other thread is in this function when a child
+ * resets the table. */
 static void table_lock(void)
 {
 	uint32_t generation = sys_fork_generation();
@@ -71,7 +71,8 @@ static void table_lock(void)
 	table.ready = 1;
 }
 
-/* The page with the secret of this process: not in a forked child, not in a core dump. */
+/* The page with the secret of this process, which is neither in forked children nor in core dumps;
+ * NULL: none. */
 static const uint8_t *own_secret_page(void)
 {
 	size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
@@ -131,7 +132,8 @@ static struct local_header *shared_header(const struct local_chan *chan)
 	return (struct local_header *)chan->map->base;
 }
 
-/* Publishes the address of our secret; we lend after the peer reported that it can read it. */
+/* Publishes the address of our secret; this side lends after the peer reported that it can read the
+ * secret. */
 static void use_peer(struct local_chan *chan)
 {
 	struct local_offer *offer = &shared_header(chan)->offer[chan->side];
@@ -222,7 +224,8 @@ void local_share_end(struct local_chan *chan)
 		free(direct);
 }
 
-/* Checks that the memory at the offered address can be read and is the peer's. 0 or an errno. */
+/* Checks that the memory at the offered address can be read and is the peer's. Returns 0 or an
+ * errno. */
 static int probe_peer_memory(struct local_chan *chan, const struct local_offer *offer)
 {
 	uint8_t seen[LOCAL_SECRET_BYTES];
@@ -264,7 +267,7 @@ int local_share_peer_gone(const struct local_chan *chan)
 	int gone;
 
 	if (chan->copy == COPY_DIRECT || chan->pid <= 0)
-		return 0; /* this process, or one whose pid is unknown: its other end answers */
+		return 0; /* the peer is this process, or its pid is unknown */
 #ifdef SYS_pidfd_open
 	poller.fd = (int)syscall(SYS_pidfd_open, chan->pid, 0);
 	if (poller.fd >= 0) {
@@ -273,7 +276,7 @@ int local_share_peer_gone(const struct local_chan *chan)
 		return gone;
 	}
 #endif
-	/* Another process may have the same number by now: then the lease only lasts longer. */
+	/* Another process may have the same pid by now: then the lease only lasts longer. */
 	return kill(chan->pid, 0) && errno == ESRCH;
 }
 

@@ -14,15 +14,15 @@
 #define LOCAL_PIECE (128u << 10) /* a cursor is published after this many bytes */
 
 /*
- * One direction. Each line is written by one side, except the wait words, which the other side
- * resets to 0 when it rings. Cursors count bytes since the beginning and never decrease. Nothing
- * here is trusted: a side keeps its own cursor in private memory and only publishes it.
+ * One direction. Each LOCAL_LINE is written by one side, except the wait words, which the other
+ * side resets to 0 when it rings. Cursors count bytes since the beginning and never decrease.
+ * Nothing here is trusted: a side keeps its own cursor in private memory and only publishes it.
  */
 struct local_lane {
-	alignas(LOCAL_LINE) _Atomic uint64_t head; /* producer's */
+	alignas(LOCAL_LINE) _Atomic uint64_t head; /* the producer's cursor */
 	_Atomic uint32_t head_wait;   /* the producer sleeps: ring when there is room */
 	_Atomic uint32_t head_closed; /* the producer closed in an orderly way */
-	alignas(LOCAL_LINE) _Atomic uint64_t tail; /* consumer's */
+	alignas(LOCAL_LINE) _Atomic uint64_t tail; /* the consumer's cursor */
 	_Atomic uint32_t tail_wait;   /* the consumer sleeps: ring at this many bytes */
 	_Atomic uint32_t tail_closed; /* the consumer closed in an orderly way */
 };
@@ -31,9 +31,10 @@ struct local_lane {
  * A piece of the producer's memory that the consumer reads directly, instead of the same number of
  * bytes of the ring. Its place in the stream is the ring cursor "at": after all ring bytes before
  * it. The side that changes state from OUT by compare-and-swap gets the memory: the consumer with
- * READING, the producer with BACK. docs/design/local.md has the rules.
+ * READING, the producer with BACK. Bytes of a torn rest count, but their content is not valid.
+ * docs/design/local.md has the rules.
  */
-#define LOCAL_LOANS 8u		   /* at a time, per direction */
+#define LOCAL_LOANS 8u		   /* most loans at a time, per direction */
 #define LOCAL_LEND_MIN (32u << 10) /* smaller pieces are copied */
 #define LOCAL_LEND_MAX (1ull << 40)
 
@@ -48,13 +49,12 @@ enum local_loan_state {
 
 struct local_loan {
 	_Atomic uint32_t state;
-	_Atomic uint32_t error; /* errno of FAILED; stays through OVER */
+	_Atomic uint32_t error; /* errno of LOAN_FAILED; kept in LOAN_OVER */
 	_Atomic uint64_t addr, bytes, at;
 };
 
 struct local_loans {
-	alignas(LOCAL_LINE) _Atomic uint64_t head; /* producer's: number of loans since the
-						    * beginning */
+	alignas(LOCAL_LINE) _Atomic uint64_t head; /* the producer's: number of loans made */
 	struct local_loan loan[LOCAL_LOANS];
 };
 
@@ -64,7 +64,7 @@ struct local_loans {
  * proves this side. */
 struct local_offer {
 	_Atomic uint32_t ready;
-	_Atomic uint32_t reads; /* this side can read the other's memory */
+	_Atomic uint32_t reads; /* 1: this side can read the other's memory */
 	uint64_t addr;
 	uint8_t secret[LOCAL_SECRET_BYTES];
 };

@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "sys/fd.h"
 
-#define PIPE_BYTES (512u << 10) /* one chunk, if it begins with a page */
+#define PIPE_BYTES (512u << 10) /* one chunk, if it begins at a page boundary */
 #define PIPE_LEAST (64u << 10)
 
 void tcp_pages_init(struct tcp_pages *pages)
@@ -42,15 +42,15 @@ static void fall_back_to_copies(struct tcp_pages *pages, const char *what)
 	pages->impossible = 1;
 }
 
-/* Opens the pipe. -1: it cannot be opened, or is too small, since the pages that a user may have in
- * pipes are limited. */
+/* Opens the pipe. Returns -1 if it cannot be opened, or is too small because the pages that a user
+ * may have in pipes are limited. */
 static int pages_open(struct tcp_pages *pages, int sock)
 {
 	int size, flags, failed;
 
 	if (pages->fd[0] >= 0)
 		return 0;
-	/* SPLICE_F_NONBLOCK applies to the pipe only. */
+	/* SPLICE_F_NONBLOCK applies to the pipe only, so the socket must not block either. */
 	flags = fcntl(sock, F_GETFL);
 	if (flags < 0 || (!(flags & O_NONBLOCK) && fcntl(sock, F_SETFL, flags | O_NONBLOCK))) {
 		fall_back_to_copies(pages, "the socket blocks");
@@ -76,8 +76,8 @@ static int pages_open(struct tcp_pages *pages, int sock)
 	return 0;
 }
 
-/* Like a send with MSG_NOSIGNAL, which splice lacks. splice calls the socket for 16 pages at a
- * time: if it moved less than asked, it may have raised the signal as well. */
+/* Splices without a SIGPIPE; splice has no MSG_NOSIGNAL. splice calls the socket for 16 pages at a
+ * time: if it moved less than asked, it may have raised SIGPIPE as well. */
 static ssize_t splice_quietly(int from, int sock, size_t bytes, unsigned flags)
 {
 	const struct timespec now = {0, 0};
@@ -126,8 +126,9 @@ long tcp_pages_drain(struct tcp_pages *pages, int sock, int more)
 	return n > 0 || sum ? (long)sum : -1;
 }
 
-/* Fills the pipe with the first bytes of the piece. 0, or -1: impossible. Unmapped memory, or
- * memory whose pages the kernel does not give out, is detected by the copy that follows. */
+/* Fills the pipe with the first bytes of the piece. Returns 0, or -1 if that is impossible.
+ * Unmapped memory, or memory whose pages the kernel does not give out, is detected by the copy that
+ * follows. */
 static int pages_fill(struct tcp_pages *pages, int sock, const struct iovec *piece)
 {
 	ssize_t put;
@@ -164,7 +165,7 @@ long tcp_pages_send(struct tcp_pages *pages, int sock, const struct iovec *piece
 		else
 			sum += (size_t)went;
 		if (went <= 0 || pages->filled || pages->err || pages->impossible)
-			break; /* the socket is full, or at its end */
+			break; /* the socket is full, or has ended */
 	}
 	return (long)sum;
 }

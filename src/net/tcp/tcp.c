@@ -23,13 +23,14 @@
 struct tcp_chan {
 	struct net_chan base;
 	int fd;
-	/* The end of each direction, as its owner saw it; accessed by that owner only. */
+	/* The status with which each direction ended, as its owner saw it; accessed by that owner
+	 * only. */
 	tcpx_status tx_end, rx_end;
 	/* The first failure of either direction: the kernel reports a reset to one call only, and
 	 * the other direction then sees an orderly end. */
 	_Atomic int lost;
 	_Atomic int down; /* shutdown was called here */
-	size_t mark;	  /* SO_RCVLOWAT in force; rx owner */
+	size_t mark;	  /* SO_RCVLOWAT in force, in bytes; rx owner */
 	struct tcp_pages pages;
 };
 
@@ -48,7 +49,7 @@ static tcpx_status tcp_failed(struct tcp_chan *chan, int err, tcpx_status *end)
 	return status;
 }
 
-/* Maps the result of a system call; n: bytes sent. */
+/* Maps the result of a send call to a status; n: bytes sent. */
 static tcpx_status tcp_sent(struct tcp_chan *chan, ssize_t n, size_t *out_bytes)
 {
 	if (n < 0)
@@ -99,7 +100,8 @@ static tcpx_status tcp_send(struct net_chan *base, const struct iovec *iov, int 
 	return tcp_sent(chan, tcp_copy(chan, iov, niov, 0), out_bytes);
 }
 
-/* Pieces of one call: one by its pages, or all that are copied up to the next such piece. */
+/* The pieces that one system call sends: one piece by its pages, or all pieces up to the next such
+ * one by copying. */
 struct tcp_part {
 	size_t bytes;
 	int niov;
@@ -136,7 +138,7 @@ static tcpx_status tcp_send_held(struct net_chan *base, const struct iovec *iov,
 	while (at < niov && !pages->impossible && !pages->err) {
 		struct tcp_part part = next_part(iov, niov, at, first, held);
 
-		if (pages->filled) /* rest of the first piece, which may be short by now */
+		if (pages->filled) /* the rest of the first piece, which may be short by now */
 			part = (struct tcp_part){iov[at].iov_len, 1, 1};
 		if (part.by_pages)
 			went = tcp_pages_send(pages, chan->fd, &iov[at], at + 1 < niov);
@@ -247,7 +249,7 @@ static int tcp_intact(const struct net_chan *base)
  * its recv returns nothing. */
 static int tcp_ended(const struct net_chan *base)
 {
-	/* value of the kernel; CLOSE, CLOSE_WAIT, LAST_ACK and CLOSING follow */
+	/* value in the kernel; CLOSE, CLOSE_WAIT, LAST_ACK and CLOSING are larger */
 	enum { TIME_WAIT = 6 };
 	struct tcp_info info = {0};
 	socklen_t len = sizeof(info.tcpi_state);
