@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The part of the CUDA driver's ABI that we use, declared by ourselves so that building needs no
- * toolkit. Names follow ours; tests/abi compares every size and number with the real cuda.h where
- * there is one. Functions are listed in sys/cuda.h.
+ * toolkit. Names follow this project's style; tests/abi compares every size and number with the
+ * real cuda.h where there is one. Functions are listed in sys/cuda.h.
  */
 #ifndef ABI_CUDA_H
 #define ABI_CUDA_H
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef int cuda_result; /* enum cuda_results, or a number we have no name for */
+typedef int cuda_result; /* enum cuda_results, or a number without a name here */
 typedef int cuda_device;
 typedef uint64_t cuda_ptr; /* CUdeviceptr; under unified addressing also a host address */
 typedef struct cuda_ctx_st *cuda_ctx;
@@ -84,9 +84,9 @@ enum cuda_device_attributes {
 };
 
 enum cuda_pointer_attributes {
-	CUDA_POINTER_CONTEXT = 1,	 /* cuda_ctx; NULL of VMM and pool memory */
+	CUDA_POINTER_CONTEXT = 1,	 /* cuda_ctx; NULL for VMM and pool memory */
 	CUDA_POINTER_MEMORY_TYPE = 2,	 /* unsigned, enum cuda_memory_types */
-	CUDA_POINTER_HOST = 4,		 /* void *: where the CPU finds it */
+	CUDA_POINTER_HOST = 4,		 /* void *: address for the CPU */
 	CUDA_POINTER_BUFFER_ID = 7,	 /* unsigned long long */
 	CUDA_POINTER_IS_MANAGED = 8,	 /* int */
 	CUDA_POINTER_DEVICE_ORDINAL = 9, /* int */
@@ -96,7 +96,7 @@ enum cuda_pointer_attributes {
 	CUDA_POINTER_MAPPED = 13,	 /* int */
 	CUDA_POINTER_HANDLE_TYPES = 14,	 /* uint64_t of enum cuda_handle_types */
 	CUDA_POINTER_ACCESS_FLAGS = 16,	 /* int: 1 read, 3 read and write, of the current context */
-	CUDA_POINTER_MEMPOOL = 17,	 /* void *: of cuMemAllocAsync; NULL */
+	CUDA_POINTER_MEMPOOL = 17, /* void *: pool of cuMemAllocAsync; NULL for other memory */
 };
 
 enum cuda_memory_types { CUDA_MEMORY_HOST = 1, CUDA_MEMORY_DEVICE = 2, CUDA_MEMORY_ARRAY = 3 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is called of OpenSSL 3's libcrypto. Source: EVP_MAC(3), OSSL_PARAM(3), EVP_DigestInit(3),
- * EVP_PKEY_new(3), EVP_DigestSignInit(3), EVP_DigestVerifyInit(3) and EVP_PKEY_derive(3) of OpenSSL
- * 3.0; tests/abi/libcrypto_abi.c holds it against the real headers where they are installed. */
+/* The part of OpenSSL 3's libcrypto that the library calls. Source: EVP_MAC(3), OSSL_PARAM(3),
+ * EVP_DigestInit(3), EVP_PKEY_new(3), EVP_DigestSignInit(3), EVP_DigestVerifyInit(3) and
+ * EVP_PKEY_derive(3) of OpenSSL 3.0; tests/abi/libcrypto_abi.c compares it with the real headers
+ * where they are installed. */
 #ifndef ABI_LIBCRYPTO_H
 #define ABI_LIBCRYPTO_H
 

@@ -2,7 +2,7 @@
 /*
  * The ABI of ncclNet plugins, versions 6 to 12, declared by ourselves: constants, properties, the
  * tables that a plugin exports as ncclNetPlugin_v<n>, and the memory of a device queue (UNPACK).
- * Names follow ours. Every offset is asserted; x86-64 and aarch64 have the same.
+ * Names follow this project's style. Every offset is asserted; x86-64 and aarch64 have the same.
  */
 #ifndef ABI_NCCLNET_H
 #define ABI_NCCLNET_H
@@ -16,7 +16,7 @@
 #define NCCLNET_DEVICES_V9 4 /* physical devices of a virtual one; v12: 8 */
 #define NCCLNET_DEVICES_V12 8
 
-typedef int ncclnet_result; /* enum ncclnet_results, or a number we have no name for */
+typedef int ncclnet_result; /* enum ncclnet_results, or a number without a name here */
 
 enum ncclnet_results {
 	NCCLNET_OK = 0,
@@ -77,11 +77,11 @@ typedef void (*ncclnet_logger)(int level, unsigned long flags, const char *file,
 typedef ncclnet_result (*ncclnet_profiler)(void **event, int type, void *parent, int64_t plugin,
 					   void *data);
 
-/* Properties of a device. Strings are the plugin's, and static. speed: Mb/s, latency: us. */
+/* Properties of a device. Strings belong to the plugin and are static. speed: Mb/s, latency: us. */
 #define NCCLNET_PROPS_HEAD                                                                         \
 	char *name;                                                                                \
 	char *pci_path; /* NULL: a virtual device */                                               \
-	uint64_t guid;	/* equal: the same port */                                                 \
+	uint64_t guid;	/* equal for the same port */                                              \
 	int ptr_support
 
 #define NCCLNET_PROPS_BODY                                                                         \
@@ -133,7 +133,7 @@ struct ncclnet_vprops_v12 {
 	size_t max_p2p_bytes;                                                                      \
 	size_t max_coll_bytes
 
-struct ncclnet_props_v9 { /* v10 too */
+struct ncclnet_props_v9 { /* also of v10 */
 	NCCLNET_PROPS_V9(ncclnet_vprops_v9);
 };
 
@@ -149,7 +149,7 @@ struct ncclnet_props_v12 {
 	int16_t plane;
 };
 
-/* What accept (and connect) fill in, v7 to v12. */
+/* The device handle that accept and connect fill in, in v7 to v12. */
 struct ncclnet_device_handle {
 	int type;
 	int version;
@@ -158,7 +158,7 @@ struct ncclnet_device_handle {
 	int needs_proxy;
 };
 
-struct ncclnet_config {	   /* v10: of connect; v11, v12: of init */
+struct ncclnet_config {	   /* v10: argument of connect; v11, v12: of init */
 	int traffic_class; /* -1: undefined */
 };
 
@@ -173,8 +173,9 @@ struct ncclnet_attr { /* v11, v12; -1: undefined */
 };
 
 /*
- * The tables, as the plugin exports them: what every version has alike is written once. size_t or
- * int tells how wide a size is in that version. A handle is NCCLNET_HANDLE_BYTES long.
+ * The tables, as the plugin exports them: the members that versions have in common are written
+ * once, as macros. Their argument size_t or int is the type of sizes in that version. A handle is
+ * NCCLNET_HANDLE_BYTES long.
  */
 #define NCCLNET_TABLE_REG(mr_size)                                                                 \
 	ncclnet_result (*reg_mr)(void *comm, void *data, mr_size bytes, int type, void **out_mr);  \
@@ -307,9 +308,10 @@ struct ncclnet_table_v12 {
 	NCCLNET_TABLE_V11(ncclnet_props_v12, ncclnet_vprops_v12);
 };
 
-/* A device queue of type UNPACK, version 7: where the pieces of a received message lie. */
-#define NCCLNET_QUEUE_DEPTH 16	  /* the k-th receive of a comm has slot k % 16 */
-#define NCCLNET_QUEUE_PIECES 2048 /* most of one message */
+/* A device queue of type UNPACK, version 7: where the pieces (fragments) of a received message
+ * lie. */
+#define NCCLNET_QUEUE_DEPTH 16	  /* the k-th receive of a comm has entry k % 16 */
+#define NCCLNET_QUEUE_PIECES 2048 /* most pieces of one message */
 
 struct ncclnet_piece {
 	uint32_t src; /* offset in the bounce buffer */
@@ -325,7 +327,7 @@ struct ncclnet_queue_meta {
 struct ncclnet_queue {
 	uint64_t meta;	 /* device address of the ncclnet_queue_meta, in mapped host memory */
 	uint64_t bounce; /* device address of the bounce buffer */
-	uint64_t head;	 /* the consumer's */
+	uint64_t head;	 /* position of the consumer */
 };
 
 #define NCCLNET_AT(version, member, offset)                                                        \

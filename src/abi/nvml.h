@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The part of NVIDIA's management library that we use, declared by ourselves so that building needs
- * no header of it. From nvml.h of CUDA 12; these entries and this struct are the same since CUDA 9.
+ * no header of it. Taken from nvml.h of CUDA 12; these functions and this struct have been the same
+ * since CUDA 9.
  */
 #ifndef ABI_NVML_H
 #define ABI_NVML_H

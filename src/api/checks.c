@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sized structs across versions. */
+/* Copies sized structs between versions of the library. */
 #include "api/checks.h"
 
 #include <string.h>
 
-#define API_SIZE_MAX 65536 /* larger than any struct: such a size was never set */
+#define API_SIZE_MAX 65536 /* larger than any struct; a larger sz was never set */
 
 tcpx_status api_null(const char *name)
 {

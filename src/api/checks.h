@@ -14,18 +14,19 @@ static inline struct engine_session *api_session(tcpx_session *session)
 	return (struct engine_session *)session;
 }
 
-/* Copies a sized struct of the caller: shorter ones are older and end in zeros, a longer one must
- * have a zero tail. ERR_INVALID names it. */
+/* Copies a sized struct of the caller. A shorter one is of an older version, and its missing fields
+ * become 0; a longer one must have a zero tail. ERR_INVALID names the struct. */
 tcpx_status api_opts(const char *name, const void *opts, size_t min, void *out, size_t size);
 
-/* The output half, before the call has any effect: out is there, and out->sz is first or more, the
- * size of the struct's first version. */
+/* Checks an output struct before the call has any effect: out is not NULL, and out->sz is at least
+ * first, the size of the struct's first version. */
 tcpx_status api_out_check(const char *name, const void *out, size_t first);
 
 /* Copies at most what the caller's struct holds, whose sz was checked. */
 void api_out_write(void *out, const void *from, size_t size);
 
-/* The same for element index of an array whose elements have sz bytes; writes sz to it. */
+/* As api_out_write for element index of an array whose elements have sz bytes; also sets the
+ * element's sz. */
 void api_out_element(void *array, size_t index, size_t sz, const void *from, size_t size);
 
 tcpx_status api_null(const char *name);

@@ -11,7 +11,7 @@ enum field_type { FIELD_U32, FIELD_U64, FIELD_TEXT, FIELD_ORDINAL, FIELD_FLAG, F
 static const struct field {
 	const char *name;
 	enum field_type type;
-	size_t offset; /* in tcpx_session_opts */
+	size_t offset; /* offset of the field in tcpx_session_opts */
 	uint64_t flag;
 } fields[] = {
 #define FIELD(name, type, member)                                                                  \

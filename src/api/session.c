@@ -185,7 +185,7 @@ int tcpx_session_fd(tcpx_session *session)
 		       : -1;
 }
 
-/* For a caller whose tcpx_completion has another size than this library's. */
+/* Polls for a caller whose tcpx_completion has another size than this library's. */
 static uint32_t session_poll_sized(tcpx_session *session, tcpx_completion *completions,
 				   uint32_t max)
 {
@@ -268,7 +268,7 @@ tcpx_status tcpx_session_counters(tcpx_session *session, tcpx_counters *out_coun
 
 	API_ENTER(session);
 	API_OUT(tcpx_counters, out_counters,
-		tx_bytes); /* sz says how many of the other fields there are */
+		tx_bytes); /* sz says how many later fields there are */
 	engine_counters(api_session(session), &counters);
 	api_out_write(out_counters, &counters, sizeof(counters));
 	return TCPX_OK;

@@ -71,7 +71,7 @@ char *bytes_format(uint64_t bytes, char *buf, size_t cap)
 		return buf;
 	}
 	hundredths = (uint64_t)(((unsigned __int128)bytes * 100 + (1ULL << (10 * unit - 1))) >>
-				(10 * unit)); /* to the nearest */
+				(10 * unit)); /* rounded to the nearest */
 	if (hundredths % 100)
 		cut = hundredths % 10 ? 2 : 1;
 	if (!cut)

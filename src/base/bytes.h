@@ -10,10 +10,11 @@
  * Returns 0, or -1 if the text is malformed or too large; then *out_bytes is unchanged. */
 int bytes_parse(const char *text, uint64_t *out_bytes);
 
-/* "64 KiB", "1.5 MiB", "1000 B"; at most two decimals. Returns buf. */
+/* Writes "64 KiB", "1.5 MiB" or "1000 B", with at most two decimals. Returns buf. */
 char *bytes_format(uint64_t bytes, char *buf, size_t cap);
 
-/* "64K", "100M", "1000": the largest unit that divides it, so that it parses back. Returns buf. */
+/* Writes "64K", "100M" or "1000", with the largest unit that divides the number, so that the text
+ * parses back to it. Returns buf. */
 char *bytes_compact(uint64_t bytes, char *buf, size_t cap);
 
 #define BYTES_TEXT_MAX 32 /* room for any of these texts */

@@ -64,7 +64,8 @@ static int parse_level(int is_alias, const char *text, uint64_t *out)
 
 	if (!parse_word(text, words, 5, out))
 		return 0;
-	/* The predecessor's flag: on means that each chunk is logged, at level trace. */
+	/* An alias is the predecessor's flag: switched on, it means that each chunk is logged, at
+	 * level trace. */
 	if (is_alias) {
 		if (parse_bool(text, out) && (parse_number(text, out) || *out > 4))
 			return -1;
@@ -109,7 +110,7 @@ int config_parse(const struct config_row *row, int is_alias, const char *text, u
 	int rc = 0;
 
 	if (!*text && !*row->default_text) {
-		*out_value = 0; /* unset */
+		*out_value = 0; /* the option is not set */
 		return 0;
 	}
 	switch (row->type) {
@@ -295,7 +296,7 @@ static void load_environment(void)
 }
 
 static pthread_mutex_t set_lock = PTHREAD_MUTEX_INITIALIZER;
-static bool fixed; /* set_lock */
+static bool fixed; /* guarded by set_lock */
 
 static tcpx_status check_value(unsigned i, const char **inout_text, uint64_t *out_u64)
 {
@@ -339,7 +340,8 @@ static tcpx_status set_value(unsigned i, const char *text)
 	return TCPX_OK;
 }
 
-/* CONFIG_IDS: ERR_NOT_FOUND is the last error. */
+/* The index of the option with that name. CONFIG_IDS: there is none, and ERR_NOT_FOUND is the last
+ * error. */
 static unsigned row_named(const char *name)
 {
 	const char *nearest;

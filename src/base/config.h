@@ -211,7 +211,7 @@ struct config_value {
 	uint64_t u64;
 	const char *text; /* as it was written */
 	enum config_source source;
-	const char *wrong; /* the variable whose value was refused, or NULL */
+	const char *wrong; /* the variable whose value was refused; NULL: none */
 	const char *wrong_text;
 };
 
@@ -225,13 +225,13 @@ const struct config_value *config_value(enum config_id id);
  * ERR_NOT_FOUND: no such option; ERR_INVALID: not in its range; ERR_STATE: the value in force
  * differs and is fixed. Any thread. */
 tcpx_status config_set(const char *name, const char *text);
-/* Whether config_set() would accept the value; its errors except ERR_STATE. *out_u64 as
- * config_u64(). */
+/* Whether config_set() would accept the value; returns the errors of config_set() except ERR_STATE.
+ * *out_u64 as config_u64(). */
 tcpx_status config_check(const char *name, const char *text, uint64_t *out_u64);
 /* From now on values are read without a lock and do not change. */
 void config_fix(void);
 
-const struct config_row *config_row(unsigned index); /* NULL past the end */
+const struct config_row *config_row(unsigned index); /* NULL past the last option */
 const char *config_type_name(enum config_type type);
 const char *config_range(unsigned index); /* "4K..16M"; static */
 
@@ -240,7 +240,8 @@ const char *config_range(unsigned index); /* "4K..16M"; static */
 void config_resolve(const struct config_row *row, const char *(*get)(const char *name),
 		    struct config_value *out);
 
-/* The value of a text for the row. 0, or -1. In an alias of a LEVEL row the text may be a flag. */
+/* Parses the value of an option. Returns 0 or -1. is_alias: the text is that of an alias, which for
+ * a LEVEL row may be a flag. */
 int config_parse(const struct config_row *row, int is_alias, const char *text, uint64_t *out_value);
 
 /* 1 if a variable with one of our prefixes is an option, an alias, or read by known scripts. */

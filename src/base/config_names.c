@@ -44,7 +44,7 @@ int config_known(const char *name, size_t len)
 	return 0;
 }
 
-/* The name without one of our prefixes. */
+/* The name without the prefix UCCL_TCPX_ or TCPX_, if it has one. */
 static const char *strip_prefix(const char *name, size_t *len)
 {
 	static const char *const prefixes[] = {"UCCL_TCPX_", "TCPX_"};

@@ -39,7 +39,8 @@ void cpus_or(const struct cpus *a, const struct cpus *b, struct cpus *out_cpus)
 		out_cpus->words[i] = a->words[i] | b->words[i];
 }
 
-/* The number at *at, which moves past it. -1: no digit, or not below CPUS_MAX. */
+/* Parses the number at *at, which moves past it. Returns -1 if there is no digit, or the number is
+ * not below CPUS_MAX. */
 static int parse_cpu(const char **at)
 {
 	const char *c = *at;

@@ -49,7 +49,7 @@ void log_sink_set(tcpx_log_fn fn, void *arg, enum tcpx_log_level level);
 /* Whether the application has set a sink. */
 bool log_sink_is_set(void);
 
-/* Sets the level of the options, unless log_sink_set() came first. */
+/* Sets the level that the options give, unless log_sink_set() was called before. */
 void log_level_default(int level);
 void log_level_set(int level);
 /* Logs only errors and lines with this beginning; NULL: all lines again. */

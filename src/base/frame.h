@@ -9,14 +9,15 @@
 #define FRAME_TRAILER_BYTES 16
 #define FRAME_TABLE_MAX (64u << 10)   /* segment table of one frame */
 #define FRAME_PAYLOAD_MAX (16u << 20) /* payload of one frame */
-#define FRAME_REF_MAX (1u << 30)      /* of a chunk by reference */
+#define FRAME_REF_MAX (1u << 30)      /* payload of a chunk by reference */
 #define FRAME_CONTROL_MAX (64u << 10) /* payload of a frame on the control link */
 #define FRAME_VERSION 1
 
 /*
  * Frame types. "seq" types have a channel sequence, are acknowledged when applied, and are sent
- * again when their channel was lost. The others carry cumulative values and may be lost. The
- * comments state the meaning of xfer, linear, key and offset if it differs from the usual one.
+ * again when their channel was lost. The others carry cumulative values and may be lost. Unless a
+ * comment says otherwise, xfer is the id of the transfer, linear the offset in the transfer, key
+ * the key of a region and offset the offset in the region.
  */
 enum frame_type {
 	/* data channels */
@@ -29,17 +30,19 @@ enum frame_type {
 	FRAME_RTS = 6,	    /* seq; announces a SEND: xfer, linear = message number, offset =
 			     * bytes */
 	FRAME_CTS = 7,	    /* seq; xfer of the sender, key = xfer of the receiver, offset = bytes
-			     * wanted (0: consumed by an error, linear = status) */
+			     * wanted (0: an error consumed the SEND; linear = its status) */
 	FRAME_FINAL = 8,    /* seq; xfer of the addressee's request, linear = status (as u64 of the
 			     * negated code), offset = bytes applied */
 	FRAME_CANCEL = 9,   /* seq; stop sending for xfer; key = enum frame_cancel. Of a SEND:
 			     * linear = message number, offset = bytes charged to the eager budget;
-			     * it fills the number if the SEND itself does not arrive */
+			     * CANCEL takes that number's place if the SEND does not arrive */
 	FRAME_NOTIFY = 10,  /* seq; key = enum frame_note, xfer = notification number (BEHIND: of
 			     * the transfer), linear = offset of this part, offset = total bytes */
-	FRAME_NACK = 11,    /* seq; linear = refused sequence, offset = negated status, xfer */
+	FRAME_NACK = 11,    /* seq; xfer of the refused frame, linear = its sequence, offset =
+			     * negated status */
 	FRAME_NOP = 12,	    /* seq; carries FRAME_F_ACK only */
-	FRAME_ACK = 13,	    /* linear = cumulative applied sequence of the other direction */
+	FRAME_ACK = 13,	    /* linear = all frames up to this sequence are applied or refused; key =
+			     * all up to this one are taken out of the transport, at least linear */
 	FRAME_CREDIT = 14,  /* key = enum frame_credit, linear = cumulative bytes returned; NOTIFY:
 			     * offset = cumulative bytes granted beyond the first window */
 	FRAME_STAGE_REQ = 15, /* staging at the destination, all cumulative bytes: linear = wanted,
@@ -48,11 +51,12 @@ enum frame_type {
 	FRAME_DATA_LAST = 31,
 	/* reserved: 32 atomic, 33 flush, 34 write with immediate */
 	/* control link */
-	FRAME_HEARTBEAT = 64, /* linear = sender's clock ns, offset = echo of the peer's last */
+	FRAME_HEARTBEAT = 64, /* linear = sender's clock ns, offset = the peer's last value */
 	FRAME_GOODBYE = 65,   /* orderly end */
 	FRAME_FENCE = 66,     /* key = channel, epoch: closed and quiesced here; linear = cumulative
-			       * applied; offset = packet size; payload = refused sequences (u64
-			       * seq, u64 status)* */
+			       * applied; offset = largest payload of a packet on the next
+			       * connection, 0: any; payload = refused sequences (u64 seq, u64
+			       * status)* */
 	FRAME_CHANNELS = 67,  /* linear = number of bulk channels; the dialler may open them */
 	FRAME_LOCAL = 68,     /* same-host offer: payload = abstract name and nonce */
 	FRAME_PAUSE = 69,     /* linear = ms of announced silence */
@@ -65,11 +69,11 @@ enum frame_type {
 
 enum frame_flags {
 	FRAME_F_ACK = 1u << 0,	  /* acknowledge at once when this frame is applied */
-	FRAME_F_STAGED = 1u << 2, /* CTS: the receiver's memory is staged, SDATA needs grants */
+	FRAME_F_STAGED = 1u << 2, /* the payload uses staging grants; CTS: SDATA will have to */
 	FRAME_F_REF = 1u << 4,	  /* chunks: no payload follows, the last part of the table names
-				   * its location; READ_REQ, CTS: the answer should (may) use it */
+				   * its location; READ_REQ: the answer should do so; CTS: it may */
 	FRAME_F_MSG = 1u << 5,	  /* chunks: the payload is the next message of the channel;
-				   * READ_REQ, CTS: the answer should (may) use messages */
+				   * READ_REQ: the answer should use messages; CTS: it may */
 	FRAME_F_RESERVED = 1u << 1 | 1u << 3, /* sent as 0, and ignored */
 };
 
@@ -81,8 +85,8 @@ enum frame_credit {
 	FRAME_CREDIT_READ = 2,
 	FRAME_CREDIT_STAGE = 3,
 	FRAME_CREDIT_COUNT = 4,
-	/* No credit but a request for NOTIFY credit: linear = cumulative cost of everything that
-	 * waits, offset = up to the first of them */
+	/* Not a credit, but a request for NOTIFY credit: linear = cumulative bytes wanted, offset =
+	 * cumulative bytes needed for the first notification that waits */
 	FRAME_CREDIT_WISH = 4,
 };
 /* A NOTIFY's key. BEHIND: it belongs to the DATA frame directly before it on its channel. */
@@ -97,7 +101,7 @@ enum frame_share {
 				* OK: offset = most bytes of a chunk, 0: FRAME_PAYLOAD_MAX;
 				* seq = FRAME_SHARE_LISTS or 0 */
 	FRAME_SHARE_REVOKE,    /* the memory will be unregistered */
-	FRAME_SHARE_GONE,      /* it is no longer mapped nor read */
+	FRAME_SHARE_GONE,      /* the memory is no longer mapped or read */
 };
 enum frame_comm {
 	FRAME_COMM_LISTEN = 1, /* payload = the plugin's handle, to connect to */
@@ -111,7 +115,8 @@ enum frame_share_form {
 	FRAME_SHARE_BYTES = 0, /* the handle suffices */
 	FRAME_SHARE_FD = 1,    /* also a descriptor, to be fetched from the local listener */
 };
-#define FRAME_SHARE_LISTS 1 /* many small pieces are copied as fast as few large ones */
+/* seq of a SHARE ANSWER: the receiver copies many small pieces as fast as few large ones. */
+#define FRAME_SHARE_LISTS 1
 enum frame_trailer_status { FRAME_VALID = 1, FRAME_ABORTED = 2 };
 
 struct frame {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lock laws (docs/design/threads.md), asserted in builds with a sanitizer: while a link's or a
- * session's lock is held, no system call except a wake-up, no log, and no call of a transport, a
- * driver or a plugin.
+ * The lock laws (docs/design/threads.md), asserted in builds with a sanitizer: while a thread holds
+ * a link's or a session's lock, it makes no system call except a wake-up, logs nothing, and calls
+ * no transport, driver or plugin.
  */
 #ifndef BASE_LAW_H
 #define BASE_LAW_H
 
 #ifdef TCPX_LAW
-/* Counts the locks of this kind that this thread holds: one more, one less. */
+/* Count the locks of this kind that this thread holds: one more, one less. */
 void law_enter(void);
 void law_leave(void);
-/* Aborts the process if this thread holds such a lock, and prints who. */
+/* Aborts the process, with who in the message, if this thread holds such a lock. */
 void law_free(const char *who);
 #else
 #define law_enter() ((void)0)

@@ -42,7 +42,7 @@ static inline void list_push_front(struct list_node *head, struct list_node *nod
 	list_insert_before(head->next, node);
 }
 
-/* Safe on a node that is in no list, provided it was initialised. */
+/* Removes the node from its list; safe on an initialised node that is in no list. */
 static inline void list_remove(struct list_node *node)
 {
 	node->prev->next = node->next;

@@ -15,14 +15,14 @@
 
 #define LOG_LINE_MAX 1024
 #define LOG_WINDOW_NS (10 * CLOCK_S_NS)
-#define LOG_LEVEL_UNSET 99 /* not set yet: the first line reads the options */
+#define LOG_LEVEL_UNSET 99 /* the first log line reads the level from the options */
 
 _Atomic int log_level = LOG_LEVEL_UNSET;
 
 static pthread_rwlock_t sink_lock = PTHREAD_RWLOCK_INITIALIZER; /* guards sink_fn, sink_arg */
 static tcpx_log_fn sink_fn;
 static void *sink_arg;
-static bool level_told; /* the application set the level; under sink_lock */
+static bool level_told; /* the application set the level; guarded by sink_lock */
 static const char *_Atomic only;
 static pthread_mutex_t limit_lock = PTHREAD_MUTEX_INITIALIZER; /* guards every log_limit */
 
@@ -116,7 +116,7 @@ void log_write(enum tcpx_log_level level, const char *format, ...)
 	} else {
 		len = (int)strlen(line);
 		line[len++] = '\n';
-		len = (int)write(STDERR_FILENO, line, (size_t)len); /* no report of -1 */
+		len = (int)write(STDERR_FILENO, line, (size_t)len); /* a failure is ignored */
 	}
 	pthread_rwlock_unlock(&sink_lock);
 out:

@@ -45,13 +45,13 @@ static inline uint64_t rng_u64(struct rng *rng)
 	return result;
 }
 
-/* 0 .. bound - 1; bound > 0. The bias is below bound / 2^64. */
+/* A number in 0 .. bound - 1; bound > 0. The bias is below bound / 2^64. */
 static inline uint64_t rng_below(struct rng *rng, uint64_t bound)
 {
 	return (uint64_t)((unsigned __int128)rng_u64(rng) * bound >> 64);
 }
 
-/* lo .. hi, both included. */
+/* A number in lo .. hi, both included. */
 static inline uint64_t rng_range(struct rng *rng, uint64_t lo, uint64_t hi)
 {
 	uint64_t span = hi - lo + 1;

@@ -25,10 +25,11 @@
 #include "sys/loop.h"
 #include "wire/hello.h"
 
-/* An authenticated connection; the callee owns fd. Nothing after the handshake was read. */
+/* An authenticated connection; the callee that gets it owns fd. Nothing after the handshake was
+ * read. */
 struct ctl_conn {
 	int fd;			 /* non-blocking, CLOEXEC, TCP_NODELAY */
-	struct wire_hello local; /* our own dial or answer */
+	struct wire_hello local; /* the dial or answer that this end sent */
 	struct wire_hello remote;
 	uint8_t session_key[CTL_KEY_BYTES]; /* see ctl_data_auth */
 	bool proven; /* remote.uuid and remote.identity.key are proven; else only claimed */
@@ -59,7 +60,7 @@ struct ctl_accept_ops {
 	void (*answer)(void *arg, const struct wire_hello *dial,
 		       const struct sockaddr_storage *from, struct wire_hello *answer);
 	void (*ready)(void *arg, const struct ctl_conn *conn);
-	/* The identity that the answer proves; NULL: none. */
+	/* The identity that the answer proves; NULL: the answer proves none. */
 	const struct ctl_identity *(*identity)(void *arg);
 };
 
@@ -70,14 +71,15 @@ struct ctl_counters {
 struct ctl_listener;
 
 /* Listens on one address. Limits before authentication: 2 s; 128 connections, 8 of them per source
- * (64 for loopback); one handshake message. Beyond them the oldest unauthenticated connection of
- * the source with the most is closed. *port 0: any port, which is written back. device: as in
- * ctl_dial_opts. ERR_ADDRESS: taken or not a local address; ERR_NO_DESCRIPTORS; ERR_SYSTEM. */
+ * (64 for loopback); one handshake message. Beyond these limits the oldest unauthenticated
+ * connection of the source with the most is closed. *port 0: any port, which is written back.
+ * device: as in ctl_dial_opts. ERR_ADDRESS: taken or not a local address; ERR_NO_DESCRIPTORS;
+ * ERR_SYSTEM. */
 tcpx_status ctl_listener_open(struct sys_loop *loop, const struct sockaddr_storage *addr,
 			      const char *device, uint16_t *port, const struct ctl_accept_ops *ops,
 			      void *arg, struct ctl_counters *counters,
 			      struct ctl_listener **out_listener);
-void ctl_listener_close(struct ctl_listener *listener); /* loop's thread */
+void ctl_listener_close(struct ctl_listener *listener); /* on the loop's thread */
 
 struct ctl_dial;
 
@@ -85,10 +87,10 @@ struct ctl_dial_opts {
 	struct sockaddr_storage remote;
 	struct sockaddr_storage local; /* ss_family 0: any; else bound before connect */
 	uint16_t port_lo, port_hi;     /* local ports to choose from; 0: the system's choice */
-	const char *device;	       /* to bind to, unless remote is loopback; NULL: none */
-	uint16_t segment_bytes;	       /* largest payload of a packet in both directions; 0: no
+	const char *device;	 /* interface to bind to, unless remote is loopback; NULL: none */
+	uint16_t segment_bytes;	 /* largest payload of a packet in both directions; 0: no
 					* limit */
-	struct wire_hello hello;       /* dial fields; nonce and proof are filled here */
+	struct wire_hello hello; /* fields of the dial; ctl_dial_start fills in nonce and proof */
 	uint8_t key[CTL_KEY_BYTES];
 	const struct ctl_identity *identity; /* identity that the dial proves; NULL: none */
 	int64_t deadline_ns;		     /* absolute, monotonic */
@@ -108,7 +110,7 @@ tcpx_status ctl_dial_start(struct sys_loop *loop, const struct ctl_dial_opts *op
 			   void (*done)(void *arg, tcpx_status status, int err,
 					const struct ctl_conn *conn),
 			   void *arg, struct ctl_dial **out_dial);
-void ctl_dial_cancel(struct ctl_dial *dial); /* loop's thread; not after done */
+void ctl_dial_cancel(struct ctl_dial *dial); /* on the loop's thread, before done was called */
 
 /* Whether the text is well formed and needs a name look-up. */
 int ctl_resolve_is_name(const char *text);
@@ -121,8 +123,8 @@ tcpx_status ctl_resolve(const char *text, uint16_t default_port, int64_t deadlin
 
 /* A control link on an authenticated fd: frames (header, payload <= FRAME_CONTROL_MAX, no table, no
  * trailer) in both directions, never blocking. The output queue holds at most 1 MiB; beyond that a
- * send returns ERR_LIMIT and queues nothing. Any other failure ends the link: lost follows from the
- * loop. Loop's thread only. */
+ * send returns ERR_LIMIT and queues nothing. After any other failure the link ends, and the loop
+ * calls lost. Used on the loop's thread only. */
 struct ctl_link;
 struct ctl_link_ops {
 	/* payload is valid during the call, NULL if there is none. A status < 0 ends the link. Both

@@ -15,8 +15,8 @@
 
 #define OUT_MAX (1u << 20)
 #define READ_BYTES_MAX (256u << 10) /* limit per event, so that other links get their turn */
-/* The last resort after heartbeats: longer than every silence limit that a session may set (60
- * s). */
+/* TCP keepalive is the last resort if heartbeats do not end the link: its time, 90 s, is longer
+ * than every silence limit that a session may set (60 s). */
 #define KEEPALIVE_IDLE_S 30
 #define KEEPALIVE_INTERVAL_S 10
 #define KEEPALIVE_COUNT 6
@@ -32,7 +32,7 @@ struct ctl_link {
 	const struct ctl_link_ops *ops;
 	void *arg;
 	struct sys_watch watch;
-	struct sys_timer failed_timer; /* handles a failed send from the loop */
+	struct sys_timer failed_timer; /* lets the loop handle a failed send */
 	int busy, closed, lost;
 	tcpx_status send_status; /* TCPX_OK while sending works */
 	int send_err;
@@ -140,8 +140,9 @@ tcpx_status ctl_link_send(struct ctl_link *link, const struct frame *frame, cons
 			return TCPX_OK;
 	}
 	status = enqueue_frame(link, iov, put > 0 ? (size_t)put : 0);
-	/* After half a frame, or without one that the peer may wait for, nothing can follow on this
-	 * link; the next link sends it again. A full queue is left to the caller. */
+	/* If a frame was sent in part, or there is no memory for it and the peer may wait for it,
+	 * nothing else may be sent on this link; the next link sends the frame again. A full queue
+	 * is left to the caller. */
 	if (status != TCPX_OK && (put > 0 || status == TCPX_ERR_NO_MEMORY))
 		return fail_sending(link, status, 0);
 	return status;
@@ -176,7 +177,7 @@ static tcpx_status begin_frame(struct ctl_link *link)
 	return link->payload ? TCPX_OK : TCPX_ERR_NO_MEMORY;
 }
 
-/* One recv and its consequences. IN_PROGRESS: nothing more to read. */
+/* Calls recv once and handles what arrived. IN_PROGRESS: nothing more to read. */
 static tcpx_status link_read_some(struct ctl_link *link, size_t *budget, int *err)
 {
 	int in_header = link->header_done < FRAME_HEADER_BYTES;
@@ -254,7 +255,7 @@ static void on_send_failed(struct sys_timer *timer, int64_t now_ns)
 	handle_link_events(LIST_ENTRY(timer, struct ctl_link, failed_timer), EPOLLIN);
 }
 
-/* ---- life ---- */
+/* ---- opening and closing ---- */
 
 tcpx_status ctl_link_open(struct sys_loop *loop, int fd, const struct ctl_link_ops *ops, void *arg,
 			  struct ctl_link **out_link)

@@ -93,8 +93,8 @@ static const char *answer_text(tcpx_status status)
 	}
 }
 
-/* The connection was lost while the answer was read. An orderly end before its first byte means
- * that the acceptor refused our proof. */
+/* The connection was lost while the answer was read. An orderly end before the answer's first byte
+ * means that the acceptor refused our proof. */
 static void answer_lost(struct ctl_dial *dial, tcpx_status status, int err)
 {
 	if (status == TCPX_ERR_PROTOCOL)
@@ -249,7 +249,7 @@ static tcpx_status try_port(struct ctl_dial *dial, const struct ctl_dial_opts *o
 	if (connect(fd, (const struct sockaddr *)&opts->remote, sys_addr_len(&opts->remote)) &&
 	    errno != EINPROGRESS && errno != EINTR)
 		dial->connect_err =
-			errno == EINVAL ? ENETUNREACH : errno; /* EINVAL: from a loopback address */
+			errno == EINVAL ? ENETUNREACH : errno; /* EINVAL: local is loopback */
 	if (port && dial->connect_err == EADDRNOTAVAIL) {
 		*out_taken = true;
 		sys_fd_close(fd);

@@ -89,7 +89,7 @@ static uint8_t *proof_of(struct ctl_message *msg)
 	return msg->bytes + msg->len - WIRE_PROOF_BYTES;
 }
 
-/* The expected proof of a message. BARE: only the dial carries the secret itself. */
+/* Computes the expected proof of a message. BARE: only the dial carries the secret itself. */
 static tcpx_status expected_proof(const struct ctl_handshake *hs, const struct sys_span *spans,
 				  unsigned count, int is_dial, uint8_t out[WIRE_PROOF_BYTES])
 {
@@ -129,14 +129,15 @@ static tcpx_status add_identity(struct ctl_handshake *hs, struct wire_identity *
 	return status;
 }
 
-/* These methods require proven keys of both ends. The others are for this host, or work without
- * crypto. */
+/* Whether the method requires proven keys of both ends. The other methods are for this host, or
+ * work without crypto. */
 static bool must_identify(uint8_t auth)
 {
 	return auth == WIRE_AUTH_SECRET || auth == WIRE_AUTH_KEY;
 }
 
-/* Checks that the uuid of a message matches its key. Without crypto here the key is ignored. */
+/* Checks that the uuid of a message matches its key. If this end has no crypto, the key is
+ * ignored. */
 static tcpx_status check_identity(const struct wire_hello *hello)
 {
 	uint8_t uuid[WIRE_UUID_BYTES];
@@ -154,7 +155,7 @@ static tcpx_status check_identity(const struct wire_hello *hello)
 	return status;
 }
 
-/* The hash that is signed: all messages before, and this one up to its signature. */
+/* The hash that is signed: of all earlier messages, and of this one up to its signature. */
 static tcpx_status signed_hash(const struct ctl_handshake *hs, const struct ctl_message *msg,
 			       uint8_t out_hash[SYS_HASH_BYTES])
 {
@@ -304,8 +305,8 @@ static tcpx_status answer_status(uint8_t negated)
 	}
 }
 
-/* Whether the answer is from the wanted session. A refusal may come from another session, which it
- * says. */
+/* Whether the answer is from the wanted session. A refusal is accepted from any session, unless its
+ * status is ERR_EXISTS. */
 static bool is_wanted_session(const struct ctl_handshake *hs)
 {
 	static const uint8_t anyone[WIRE_UUID_BYTES];

@@ -23,15 +23,15 @@ struct ctl_handshake {
 	bool foreign; /* acceptor: a dial of another version, of which only the common fields are
 		       * known */
 	uint8_t key[CTL_KEY_BYTES];
-	struct ctl_identity identity;	 /* our own */
-	uint8_t exchange[CTL_KEY_BYTES]; /* our secret key of the exchange */
+	struct ctl_identity identity;	 /* key pair of this end */
+	uint8_t exchange[CTL_KEY_BYTES]; /* secret key of this end for the key exchange */
 	struct wire_hello dial, answer;
 	struct ctl_message dial_msg, answer_msg, proof_msg;
 };
 
 /* Sends or receives a message and never reads past it. TCPX_OK: complete; IN_PROGRESS: wait for the
- * socket; PROTOCOL: wrong magic or too long; PEER_CLOSED: end of stream; else the status for
- * *out_err. */
+ * socket; PROTOCOL: wrong magic or too long; PEER_CLOSED: end of stream; else the status that
+ * belongs to the errno *out_err. */
 tcpx_status ctl_message_recv(int fd, struct ctl_message *msg, int *out_err);
 tcpx_status ctl_message_send(int fd, struct ctl_message *msg, int *out_err);
 
@@ -39,12 +39,12 @@ tcpx_status ctl_message_send(int fd, struct ctl_message *msg, int *out_err);
  * UNSUPPORTED: the method needs crypto, which is missing. */
 tcpx_status ctl_handshake_dial(struct ctl_handshake *hs);
 
-/* Acceptor: decodes dial_msg into hs->dial. ERR_VERSION fills it too, because the answer may report
- * the version once the proof is checked. Else PROTOCOL. */
+/* Acceptor: decodes dial_msg into hs->dial. With ERR_VERSION hs->dial is filled as well, because
+ * the answer may report the version after the proof is checked. Other failures are PROTOCOL. */
 tcpx_status ctl_handshake_read_dial(struct ctl_handshake *hs);
 
-/* Acceptor, with hs->key set: ERR_AUTH if the dial does not prove it, or its uuid does not match
- * its key. */
+/* Acceptor, with hs->key set: ERR_AUTH if the dial does not prove hs->key, or if the uuid in the
+ * dial does not match the public key in the dial. */
 tcpx_status ctl_handshake_check_dial(const struct ctl_handshake *hs);
 
 /* Acceptor: completes hs->answer (step, role, auth, version, nonce, proof) and encodes it. */
@@ -60,8 +60,8 @@ tcpx_status ctl_handshake_check_proof(const struct ctl_handshake *hs);
 /* Whether both ends proved their keys. */
 bool ctl_handshake_proven(const struct ctl_handshake *hs);
 
-/* Both ends, at the end. Without an exchange and without a key the session key is made of both
- * nonces: only those who saw them know it. */
+/* Both ends, when the handshake is complete. Without an exchange and without a key the session key
+ * is made of both nonces: only those who saw them know it. */
 tcpx_status ctl_handshake_session_key(const struct ctl_handshake *hs,
 				      uint8_t out_key[CTL_KEY_BYTES]);
 

@@ -22,7 +22,7 @@
 /* A file of one kind is refused as the other: a shared key identifies no session. */
 struct key_file_kind {
 	const char *name, *word; /* first word of each line */
-	unsigned keys;		 /* most keys */
+	unsigned keys;		 /* most keys in a file */
 	const char *maker;
 };
 

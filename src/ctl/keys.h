@@ -36,9 +36,9 @@ void ctl_key_text(const uint8_t key[CTL_KEY_BYTES], char out_text[CTL_KEY_TEXT])
 /* Parses exactly 64 hex digits: 1, else 0. */
 int ctl_key_parse(const char *text, size_t len, uint8_t out_key[CTL_KEY_BYTES]);
 tcpx_status ctl_keys_load(const char *path, struct ctl_keys *out_keys);
-/* Writes a fresh key to a new file (ERR_EXISTS), or appends it as the second one (ERR_NOT_FOUND;
- * ERR_LIMIT: there are two already; ERR_AUTH as above). A dialler uses the first key, an acceptor
- * accepts both. */
+/* Writes a fresh key to a new file (ERR_EXISTS: the file is there already), or appends it to a file
+ * as the second key (ERR_NOT_FOUND; ERR_LIMIT: the file has two keys already; ERR_AUTH as above). A
+ * dialler uses the first key, an acceptor accepts both. */
 tcpx_status ctl_keys_create(const char *path, int append);
 /* An identity file has one line, "identity " and the 64 hex digits of the secret key. Mode, owner
  * and errors are those of a key file. */

@@ -15,16 +15,16 @@
 #include "sys/sock.h"
 
 #define BACKLOG 4096
-#define ACCEPT_BATCH 16		    /* per round, to let accepted connections go on */
+#define ACCEPT_BATCH 16		    /* accepts per round, so that others get their turn */
 #define PREAUTH_MAX 128		    /* connections before authentication */
 #define PREAUTH_SOURCE_MAX 8	    /* those without a proven dial, per source */
 #define PREAUTH_LOOPBACK_MAX 64	    /* the same for loopback */
-#define PREAUTH_NS (2 * CLOCK_S_NS) /* from accept to the proof */
+#define PREAUTH_NS (2 * CLOCK_S_NS) /* time from accept to the proof */
 #define PROVEN_NS (CLOCK_S_NS / 2)  /* time for which a proven dial is not closed to make room */
-#define RETRY_NS (CLOCK_S_NS / 10)  /* after accept failed for lack of memory or descriptors */
-/* Rate limit: each connection costs its source this much time, and a source may be 2048 connections
- * ahead: 512 a second and 2048 at once (a peer has at most 65); for loopback eight times the rate.
- * Each connection costs an HMAC. */
+#define RETRY_NS (CLOCK_S_NS / 10) /* pause after accept failed for lack of memory or descriptors */
+/* Rate limit of a source: each connection costs DIAL_NS of its time, and a source may be 2048
+ * connections ahead. That allows 512 connections a second and 2048 at once (a peer has at most 65);
+ * loopback has eight times the rate. The limit exists because each connection costs an HMAC. */
 #define DIAL_NS (CLOCK_S_NS / 512)
 #define DIALS_AHEAD 2048
 #define LOOPBACK_TIMES 8
@@ -104,7 +104,8 @@ static bool exceeds_rate(struct ctl_listener *listener, uint64_t source, int64_t
 	return false;
 }
 
-/* Closes by a reset, as shed_connection(), which tells the dialler to try again. */
+/* Closes the connection by a reset, as shed_connection() does; the reset tells the dialler to try
+ * again. */
 static void reset_connection(struct ctl_listener *listener, int fd,
 			     const struct sockaddr_storage *addr)
 {
@@ -155,8 +156,8 @@ static void on_retry(struct sys_timer *timer, int64_t now_ns)
 	sys_watch_set(listener->loop, &listener->watch, EPOLLIN);
 }
 
-/* No descriptor is left: a connection that is not accepted would wake us for ever. Give up the
- * reserve, accept the connection, reset it, and take the reserve again. */
+/* No descriptor is left: a connection that is not accepted would wake the loop for ever. Give up
+ * the reserve, accept the connection, reset it, and take the reserve again. */
 static void shed_connection(struct ctl_listener *listener)
 {
 	int fd;
@@ -250,8 +251,8 @@ tcpx_status ctl_listener_open(struct sys_loop *loop, const struct sockaddr_stora
 		free(listener);
 		return status;
 	}
-	/* Wakes us when the dial has arrived, so that honest diallers in a burst do not count as
-	 * unproven. */
+	/* Wakes the loop only when the dial has arrived, so that honest diallers in a burst do not
+	 * count as unproven. */
 	sys_sock_defer_accept(fd, 1);
 	*listener = (struct ctl_listener){
 		.loop = loop,

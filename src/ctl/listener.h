@@ -25,7 +25,7 @@ struct ctl_listener {
 	struct sys_timer retry;
 	struct list_node preauths; /* oldest first */
 	unsigned npreauths;
-	int reserve; /* a descriptor to give up when there are none left */
+	int reserve; /* a descriptor to give up when no other is left */
 	int busy, closed;
 	int64_t preauth_ns;
 	struct log_limit auth_log, reject_log, resource_log;
@@ -43,7 +43,7 @@ struct ctl_preauth {
 	int64_t since_ns;
 	enum ctl_preauth_state state;
 	size_t lingered_bytes;
-	bool link_gone; /* it dials a channel of a link that the session does not have */
+	bool link_gone; /* its dial names a link that the session does not have */
 	struct ctl_handshake hs;
 };
 

@@ -13,7 +13,7 @@
 #include "sys/fd.h"
 #include "sys/sock.h"
 
-#define LINGER_NS CLOCK_S_NS /* time for a refusal to be read */
+#define LINGER_NS CLOCK_S_NS /* time that a dialler has to read a refusal */
 #define LINGER_BYTES 4096    /* most bytes that a refused dialler may still send */
 
 static void count_one(_Atomic uint64_t *counter)
@@ -21,7 +21,7 @@ static void count_one(_Atomic uint64_t *counter)
 	atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
-/* ---- the end ---- */
+/* ---- the end of a connection ---- */
 
 /* Removes the connection from the loop and the list, but keeps its descriptor. */
 static void detach_preauth(struct ctl_preauth *s)
@@ -90,7 +90,8 @@ static tcpx_status find_and_check_key(struct ctl_preauth *s)
 	if (s->hs.dial.auth == WIRE_AUTH_BARE && !loopback)
 		return TCPX_ERR_AUTH;
 	if (!listener->ops->key(listener->arg, &s->hs.dial, loopback, s->hs.key)) {
-		/* Common while a peer goes: it dials channels of a link that has ended here. */
+		/* This is common while a peer ends: the peer dials channels of a link that has
+		 * ended here. */
 		s->link_gone = s->hs.dial.role == WIRE_ROLE_DATA;
 		return TCPX_ERR_AUTH;
 	}

@@ -22,7 +22,7 @@ struct ctl_race {
 	struct sys_timer timer;
 	unsigned next, running;
 	struct leg *winner;
-	/* the most specific failure; conn only with EXISTS */
+	/* the most specific failure of a way so far */
 	tcpx_error error;
 	unsigned failed_way;
 	struct leg legs[CTL_RACE_WAYS];
@@ -89,7 +89,7 @@ static void finish_race(struct ctl_race *race, unsigned way, tcpx_status status,
 
 static void on_way_dialled(void *arg, tcpx_status status, int err, const struct ctl_conn *conn);
 
-/* The answer of one way is proven: cancels the others before their own proof. */
+/* The answer of one way is proven: cancels the other ways before they send their proof. */
 static tcpx_status on_answer_proven(void *arg, const struct wire_hello *answer)
 {
 	struct leg *leg = arg;

@@ -12,7 +12,8 @@
 typedef int (*ctl_lookup_fn)(const char *host, const char *service, const struct addrinfo *hints,
 			     struct addrinfo **out_list);
 
-/* NULL: getaddrinfo. Not while a look-up runs that the caller depends on. */
+/* Replaces the look-up function; NULL: getaddrinfo. Must not be called during a look-up that the
+ * caller depends on. */
 void ctl_resolve_set_lookup(ctl_lookup_fn fn);
 
 #endif

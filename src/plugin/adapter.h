@@ -11,10 +11,10 @@
 
 #include "abi/ncclnet.h"
 
-#define NET_PROPS_BYTES 256 /* more than the properties of any version */
+#define NET_PROPS_BYTES 256 /* larger than the properties of any version */
 
-/* Properties in a form for all versions; those that a version does not have are filled in. Not
- * checked yet; the strings belong to the plugin. */
+/* A device's properties in one form for all versions; a property that the plugin's version lacks
+ * has a default. The values are not checked yet, and the strings belong to the plugin. */
 struct net_props {
 	const char *name, *pci_path;
 	uint64_t guid;
@@ -28,25 +28,25 @@ struct net_adapter {
 	int version;
 	const char *symbol;
 	size_t props_bytes; /* size of this version's properties */
-	size_t message_max; /* largest value of this version's type for sizes */
+	size_t message_max; /* largest size that the integer type of this version holds */
 
 	/* The name of a required member that is NULL; NULL: all are set. */
 	const char *(*missing)(const void *table);
 	const char *(*name)(const void *table);
 	ncclnet_result (*init)(const void *table, ncclnet_logger logger, void **out_context);
 	ncclnet_result (*devices)(const void *table, int *out_count);
-	/* The plugin writes to room, which has NET_PROPS_BYTES. */
+	/* The plugin writes to room, a buffer of NET_PROPS_BYTES. */
 	ncclnet_result (*properties)(const void *table, int dev, void *room);
 	void (*translate)(const void *room, struct net_props *out_props);
 
 	ncclnet_result (*listen)(const void *table, void *context, int dev, void *handle,
 				 void **out_comm);
-	/* *device: storage that lives as long as the comm. *out_comm NULL: call again with the same
-	 * arguments. */
+	/* *device: on entry, storage that lives as long as the comm. If *out_comm is NULL although
+	 * the call succeeded, call again with the same arguments. */
 	ncclnet_result (*connect)(const void *table, void *context, int dev, void *handle,
 				  void **out_comm, struct ncclnet_device_handle **device);
 	ncclnet_result (*take)(const void *table, void *listener, void **out_comm,
-			       struct ncclnet_device_handle **device); /* accept */
+			       struct ncclnet_device_handle **device); /* the plugin's accept */
 	ncclnet_result (*reg)(const void *table, void *comm, void *data, size_t bytes, int type,
 			      void **out_mr);
 	ncclnet_result (*dereg)(const void *table, void *comm, void *mr);
@@ -56,7 +56,7 @@ struct net_adapter {
 	ncclnet_result (*irecv)(const void *table, void *comm, void *data, size_t bytes, int tag,
 				void *mr, void **out_request);
 	ncclnet_result (*test)(const void *table, void *request, int *out_done, int *out_bytes);
-	/* Success if the plugin does not have it. */
+	/* Calls the plugin's irecvConsumed; success if the plugin lacks it. */
 	ncclnet_result (*consumed)(const void *table, void *comm, void *request);
 	int (*has_consumed)(const void *table);
 	int (*has_device_mr)(const void *table);

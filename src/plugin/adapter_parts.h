@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parts that adapters of several versions share; they differ in the type of the plugin's table. A
- * file defines ADAPT_VERSION and ADAPT_TABLE, the type of its table, and uses the parts that fit
- * its version. The names of the functions end with the version: isend_v7.
+ * Functions that adapters of several versions share. They are macros, because only the type of the
+ * plugin's table differs. Each adapter_v<n>.c defines ADAPT_VERSION and ADAPT_TABLE, the type of
+ * its table, and uses the macros that fit its version. The names of the functions end with the
+ * version: isend_v7.
  */
 #ifndef PLUGIN_ADAPTER_PARTS_H
 #define PLUGIN_ADAPTER_PARTS_H
@@ -15,7 +16,7 @@
 #define ADAPT_PASTED(name, version) ADAPT_PASTE(name, version)
 #define ADAPT_NAME(name) ADAPT_PASTED(name, ADAPT_VERSION)
 
-/* For versions whose sizes are ints. Callers respect message_max, so this never fails. */
+/* For versions whose sizes are ints. Callers respect message_max, so the check never fails. */
 #define ADAPT_FITS(bytes)                                                                          \
 	do {                                                                                       \
 		if ((bytes) > INT_MAX)                                                             \
@@ -28,7 +29,7 @@
 			return #member;                                                            \
 	} while (0)
 
-/* Every version. */
+/* For every version. */
 #define ADAPT_COMMON                                                                               \
 	static const char *ADAPT_NAME(missing)(const void *table)                                  \
 	{                                                                                          \
@@ -84,7 +85,7 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* v6 to v9. */
+/* For v6 to v9. */
 #define ADAPT_INIT                                                                                 \
 	static ncclnet_result ADAPT_NAME(init)(const void *table, ncclnet_logger logger,           \
 					       void **out_context)                                 \
@@ -94,7 +95,7 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* v6 to v10. */
+/* For v6 to v10. */
 #define ADAPT_LISTEN                                                                               \
 	static ncclnet_result ADAPT_NAME(listen)(const void *table, void *context, int dev,        \
 						 void *handle, void **out_comm)                    \
@@ -104,7 +105,7 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* v7 to v9. */
+/* For v7 to v9. */
 #define ADAPT_CONNECT                                                                              \
 	static ncclnet_result ADAPT_NAME(connect)(const void *table, void *context, int dev,       \
 						  void *handle, void **out_comm,                   \
@@ -115,7 +116,7 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* v7 and newer. */
+/* For v7 and newer. */
 #define ADAPT_QUEUE                                                                                \
 	static ncclnet_result ADAPT_NAME(accept)(const void *table, void *listener,                \
 						 void **out_comm,                                  \
@@ -139,7 +140,7 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* v6, v7. */
+/* For v6 and v7. */
 #define ADAPT_REG_INT                                                                              \
 	static ncclnet_result ADAPT_NAME(reg)(const void *table, void *comm, void *data,           \
 					      size_t bytes, int type, void **out_mr)               \
@@ -149,7 +150,7 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* v8 and newer. */
+/* For v8 and newer. */
 #define ADAPT_REG                                                                                  \
 	static ncclnet_result ADAPT_NAME(reg)(const void *table, void *comm, void *data,           \
 					      size_t bytes, int type, void **out_mr)               \
@@ -158,7 +159,7 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* v6 to v8: sizes are ints; v9: size_t. */
+/* For v6 to v8 with type int, for v9 with type size_t. */
 #define ADAPT_DATA(type)                                                                           \
 	static ncclnet_result ADAPT_NAME(isend)(const void *table, void *comm, void *data,         \
 						size_t bytes, int tag, void *mr,                   \
@@ -179,7 +180,7 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* v10 and newer: with handles of a profiler; there is none here. */
+/* For v10 and newer, where isend and irecv take handles of a profiler; none is passed. */
 #define ADAPT_DATA_PROFILED                                                                        \
 	static ncclnet_result ADAPT_NAME(isend)(const void *table, void *comm, void *data,         \
 						size_t bytes, int tag, void *mr,                   \
@@ -197,7 +198,8 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* v11 and newer: init returns a context. */
+/* For v11 and newer, where init returns a context. The plugin may keep the address of the
+ * configuration. */
 #define ADAPT_CONTEXT                                                                              \
 	static ncclnet_result ADAPT_NAME(init)(const void *table, ncclnet_logger logger,           \
 					       void **out_context)                                 \
@@ -224,10 +226,10 @@
 	.ptr_support = (props)->ptr_support, .speed = (props)->speed, .port = (props)->port,       \
 	.latency = (props)->latency, .max_comms = (props)->max_comms,                              \
 	.max_recvs = (props)->max_recvs
-/* v7 and newer. */
+/* The fields that properties of v7 and newer have. */
 #define ADAPT_PROPS_DEVICE(props)                                                                  \
 	.device_type = (props)->device_type, .device_version = (props)->device_version
-/* v9 and newer. */
+/* For v9 and newer. */
 #define ADAPT_TRANSLATE(type)                                                                      \
 	static void ADAPT_NAME(translate)(const void *room, struct net_props *out_props)           \
 	{                                                                                          \
@@ -243,7 +245,7 @@
 /* The size limit of a message in versions whose properties do not have it. */
 #define ADAPT_P2P_BYTES ((size_t)1 << 30)
 
-/* The rows of the table that the parts above fill. */
+/* The members of struct net_adapter that the macros above define. */
 #define ADAPT_ROWS                                                                                 \
 	.missing = ADAPT_NAME(missing), .name = ADAPT_NAME(name), .init = ADAPT_NAME(init),        \
 	.devices = ADAPT_NAME(devices), .properties = ADAPT_NAME(properties),                      \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* v10: handles of a profiler, and a configuration for connect. */
+/* Adapter of ncclNet v10: profiler handles for isend and irecv, a configuration for connect. */
 #include "plugin/adapter_parts.h"
 
 #define ADAPT_VERSION 10
@@ -20,7 +20,7 @@ static ncclnet_result init_v10(const void *table, ncclnet_logger logger, void **
 static ncclnet_result connect_v10(const void *table, void *context, int dev, void *handle,
 				  void **out_comm, struct ncclnet_device_handle **device)
 {
-	static struct ncclnet_config config = {.traffic_class = -1}; /* may be kept */
+	static struct ncclnet_config config = {.traffic_class = -1}; /* the plugin may keep it */
 
 	(void)context;
 	return ADAPT(table)->connect(dev, &config, handle, out_comm, device);

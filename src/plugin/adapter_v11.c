@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* v11: init returns a context for listen and connect. */
+/* Adapter of ncclNet v11: init returns a context for listen and connect. */
 #include "plugin/adapter_parts.h"
 
 #define ADAPT_VERSION 11

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* v6: host or CUDA memory, no device queue, nothing to consume. */
+/* Adapter of ncclNet v6: host or CUDA memory, no device queue, no irecvConsumed. */
 #include "plugin/adapter_parts.h"
 
 #define ADAPT_VERSION 6

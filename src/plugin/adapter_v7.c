@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* v7, the version of TCPX: device handles, sizes are ints. */
+/* Adapter of ncclNet v7, the version of TCPX: device handles; sizes are ints. */
 #include "plugin/adapter_parts.h"
 
 #define ADAPT_VERSION 7

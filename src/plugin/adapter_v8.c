@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* v8: sizes of registrations are size_t, and properties have one more number. */
+/* Adapter of ncclNet v8: sizes of registrations are size_t, and properties tell whether a
+ * registration is global. */
 #include "plugin/adapter_parts.h"
 
 #define ADAPT_VERSION 8

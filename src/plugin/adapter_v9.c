@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* v9: sizes of messages are size_t, and properties have their limit. */
+/* Adapter of ncclNet v9: sizes of messages are size_t, and properties have their limit. */
 #include "plugin/adapter_parts.h"
 
 #define ADAPT_VERSION 9

@@ -31,8 +31,8 @@ static tcpx_status comm_refused(struct net_comm *comm, const char *call, uint64_
 			 (unsigned long long)number, net_plugin_result(rc));
 }
 
-/* The checks of every data call: the comm is not lost; one thread calls it, the first that did; and
- * that thread blocks SIGPIPE. */
+/* Checks before every data call: the comm is not lost, the caller is the thread that made the first
+ * data call, and that thread blocks SIGPIPE. */
 static tcpx_status comm_enter(struct net_comm *comm)
 {
 	sigset_t blocked;

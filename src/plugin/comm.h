@@ -3,14 +3,14 @@
  * A comm: messages in one direction, in the order in which they are posted. It enforces the rules
  * of the strictest plugin:
  *
- *   posted >= done >= consumed. A receiver's comm has at most window messages that are posted and
- *   not consumed, a sender's comm at most window that are posted and not done. Only the oldest
- *   message that is posted and not done is tested. Received messages are consumed in order,
- *   including empty ones and those in host memory.
+ *   posted >= done >= consumed. A receiver's comm has at most window (net_setup_opts) messages that
+ *   are posted and not consumed, a sender's comm at most window messages that are posted and not
+ *   done. Only the oldest message that is posted and not done is tested. Received messages are
+ *   consumed in order, including empty ones and those in host memory.
  *
  * Messages are numbered from 0; the tag of a message is the low 31 bits of its number. Any result
- * of the plugin but success ends the comm: every later call returns the same error without calling
- * the plugin.
+ * of the plugin other than success ends the comm: every later call returns the same error without
+ * calling the plugin.
  *
  * Threads: the thread of the first data call drives the comm, and calls of other threads are
  * refused. It must block SIGPIPE (sys_thread_start), because plugins write to sockets without
@@ -26,22 +26,23 @@
 
 #include "abi/ncclnet.h"
 
-#define NET_COMM_WINDOW 16	  /* requests of a comm that every plugin accepts */
+#define NET_COMM_WINDOW 16	  /* requests that every plugin accepts in a comm at a time */
 #define NET_COMM_UNKNOWN SIZE_MAX /* the plugin does not report the length */
 
 struct net_comm;
 struct net_mr;
 
 struct net_comm_counts {
-	uint64_t posted, done, consumed; /* in a sender's comm consumed equals done */
+	uint64_t posted, done, consumed; /* messages; in a sender's comm consumed equals done */
 	uint64_t put_off;		 /* posts that the plugin did not accept at once */
-	uint64_t bytes;			 /* sent, or received as far as the plugin reports */
+	uint64_t bytes;			 /* bytes sent, or received if the plugin reports lengths */
 };
 
 /* Sends bytes at data, which lie in the memory of mr; 0 bytes are a message too. OK: *out_number is
- * the message's number, and the plugin may read data until the message is done. IN_PROGRESS: the
- * plugin does not accept it now, and nothing is posted. ERR_AGAIN: the window is full; the plugin
- * was not called. ERR_RANGE: not within mr. ERR_CHANNEL_LOST: the comm is lost. */
+ * the message's number, and the plugin reads data at least until the message is done. IN_PROGRESS:
+ * the plugin does not accept the message now, and nothing is posted. ERR_AGAIN: the window is full;
+ * the plugin was not called. ERR_RANGE: the bytes are not within mr, or are too many for one
+ * message. ERR_CHANNEL_LOST: the comm is lost. */
 tcpx_status net_comm_send(struct net_comm *comm, struct net_mr *mr, const void *data, size_t bytes,
 			  uint64_t *out_number) TCPX_MUST_CHECK;
 /* Receives a message of at most room bytes. Otherwise as net_comm_send. */
@@ -49,24 +50,25 @@ tcpx_status net_comm_recv(struct net_comm *comm, struct net_mr *mr, void *data, 
 			  uint64_t *out_number) TCPX_MUST_CHECK;
 
 /* Tests the oldest message that is not done, which also makes the plugin progress. OK: it is done;
- * *out_bytes is NET_COMM_UNKNOWN if the plugin does not report the length. IN_PROGRESS: not yet, or
- * none is posted. Errors: the comm is lost; ERR_TRUNCATED: the message is longer than its
+ * *out_bytes is NET_COMM_UNKNOWN if the plugin does not report the length. IN_PROGRESS: it is not
+ * done, or none is posted. Errors: the comm is lost; ERR_TRUNCATED: the message is longer than its
  * receive. */
 tcpx_status net_comm_poll(struct net_comm *comm, uint64_t *out_number,
 			  size_t *out_bytes) TCPX_MUST_CHECK;
 
 /* Tells the plugin that a received message was copied out, so its pages may be used again. number
- * must be the oldest one that is done and not consumed; otherwise ERR_STATE, and the plugin is not
- * called. */
+ * must be the oldest message that is done and not consumed; otherwise ERR_STATE, and the plugin is
+ * not called. */
 tcpx_status net_comm_consumed(struct net_comm *comm, uint64_t number) TCPX_MUST_CHECK;
 
-/* The number of messages that are done. Any thread. */
+/* The number of messages that are done. May be called by any thread. */
 uint64_t net_comm_ended(const struct net_comm *comm);
 
-/* The driver's thread, or any thread once the driver has stopped. */
+/* Called by the thread that drives the comm, or, after that thread has stopped, by any thread. */
 void net_comm_counts(const struct net_comm *comm, struct net_comm_counts *out_counts);
 
-/* What accept filled in; constant. Type NCCLNET_DEVICE_HOST if the version has no device handle. */
+/* The device handle that accept filled in; it does not change. Its type is NCCLNET_DEVICE_HOST if
+ * the plugin's version has no device handle. */
 const struct ncclnet_device_handle *net_comm_device(const struct net_comm *comm);
 
 /* The index of a message's entry in the device queue. */

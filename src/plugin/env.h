@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The environment that a TCPX plugin needs. The plugin reads its variables once, in init, and hangs
- * or ends the process when one is wrong, so they are checked before. Nothing here changes the
+ * or ends the process when one is wrong, so they are checked before init. Nothing here changes the
  * environment: tools export the recipe for their own process, and in an application's process the
  * problems are reported with the lines to export. The caller describes the machine in a struct.
  */
@@ -11,18 +11,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GPUDIRECT_SOCKETS_MAX 8	     /* of a comm: sockets per thread times threads */
-#define GPUDIRECT_FRAGMENTS_MAX 1900 /* of a message; with 2048 the plugin ends the process */
-#define GPUDIRECT_NICS_MAX 16	     /* that the plugin has room for */
+#define GPUDIRECT_SOCKETS_MAX 8 /* most sockets of a comm: sockets per thread times threads */
+/* Most fragments of a message; with 2048 the plugin ends the process. */
+#define GPUDIRECT_FRAGMENTS_MAX 1900
+#define GPUDIRECT_NICS_MAX 16 /* most NICs for which the plugin has room */
 #define GPUDIRECT_VALUE_MAX 512
 #define GPUDIRECT_PROBLEMS_MAX 32
-#define GPUDIRECT_CHUNK 524288 /* bytes of a message, and so of a chunk, by default */
+#define GPUDIRECT_CHUNK 524288 /* default size in bytes of a message, and so of a chunk */
 
-/* A variable that the plugin reads. */
+/* The form of a variable's value. */
 enum gpudirect_form {
-	GPUDIRECT_NUMBER,   /* min to max; outside the plugin silently uses the default */
-	GPUDIRECT_NICS,	    /* interface names: prefixes, "=" exact, "^" all but these */
-	GPUDIRECT_BINDINGS, /* "eth1:8-21,112-125;eth2:..." */
+	GPUDIRECT_NUMBER,   /* min to max; for other values the plugin silently uses the default */
+	GPUDIRECT_NICS,	    /* name prefixes; "=" first: exact names, "^" first: all but these */
+	GPUDIRECT_BINDINGS, /* CPUs of each NIC: "eth1:8-21,112-125;eth2:..." */
 	GPUDIRECT_TEXT,
 	GPUDIRECT_UNREAD, /* found in scripts, but not read by the plugin */
 };
@@ -31,21 +32,21 @@ struct gpudirect_var {
 	const char *name;
 	enum gpudirect_form form;
 	uint64_t min, max;
-	const char *without; /* the default */
+	const char *without; /* default that the plugin uses without the variable */
 	const char *must;    /* the only value that works; NULL: any in the range */
-	const char *meaning; /* and the effect of a wrong value */
+	const char *meaning; /* what the variable does, and the effect of a wrong value */
 };
 
-const struct gpudirect_var *gpudirect_var(unsigned index); /* NULL past the end */
+const struct gpudirect_var *gpudirect_var(unsigned index); /* NULL past the last variable */
 
-#define GPUDIRECT_NUMA_NONE -1	 /* as sysfs says: no node */
-#define GPUDIRECT_NUMA_UNTOLD -2 /* sysfs has no file for it */
+#define GPUDIRECT_NUMA_NONE -1	 /* sysfs says that the NIC has no node */
+#define GPUDIRECT_NUMA_UNTOLD -2 /* sysfs has no numa_node file for the NIC */
 
 /* A NIC that is to be used. */
 struct gpudirect_nic {
 	const char *name;
-	const char *cpus; /* of its NUMA node, "0-51,104-155"; NULL: not known */
-	int numa;	  /* node, or one of the two values above */
+	const char *cpus; /* CPUs of its NUMA node, "0-51,104-155"; NULL: not known */
+	int numa;	  /* its node, GPUDIRECT_NUMA_NONE or GPUDIRECT_NUMA_UNTOLD */
 	unsigned mtu;	  /* 0: not known */
 };
 
@@ -54,23 +55,23 @@ struct gpudirect_place {
 	unsigned nnics;
 	const char *const *ifaces; /* every interface of the machine, to match names against */
 	unsigned nifaces;
-	unsigned nnodes;      /* NUMA nodes */
-	size_t message_bytes; /* of the session's messages; 0: GPUDIRECT_CHUNK */
+	unsigned nnodes;      /* NUMA nodes of the machine */
+	size_t message_bytes; /* size of the session's messages; 0: GPUDIRECT_CHUNK */
 	const char
 		*rxdm_error; /* why RxDM at gpudirect_env_prefix() did not answer; NULL: it did */
 };
 
-/* Reads a variable: getenv, or a table of a test. */
+/* Reads a variable from the environment, or, in a test, from a table. */
 typedef const char *(*gpudirect_get_fn)(void *arg, const char *name);
 
 struct gpudirect_problem {
-	int fatal; /* the plugin would hang, fail or end the process; else a hint */
+	int fatal; /* 1: the plugin would hang, fail or end the process; 0: a hint */
 	char what[256];
 	char fix[GPUDIRECT_VALUE_MAX + 64]; /* the line to use: "export NAME=VALUE", "unset NAME" */
 };
 
-/* Finds problems of the environment, and writes at most max of them, fatal ones first. Returns
- * their number; 0: none. */
+/* Finds problems of the environment, and writes at most max of them, fatal ones first. Returns the
+ * number that was found, which may exceed max. */
 unsigned gpudirect_env_check(const struct gpudirect_place *place, gpudirect_get_fn get, void *arg,
 			     struct gpudirect_problem *out_problems, unsigned max);
 
@@ -80,31 +81,33 @@ const char *gpudirect_env_prefix(gpudirect_get_fn get, void *arg);
 struct gpudirect_setting {
 	const char *name;
 	char value[GPUDIRECT_VALUE_MAX];
-	int users; /* the user has set it; the recipe keeps that value */
+	int users; /* 1: the user has set the variable, and the recipe keeps that value */
 	const char *why;
 };
 
-/* The variables for a tool's own process, those that the user has set included. Returns their
- * number, at most max. */
+/* Writes the variables for a tool's own process, including those that the user has set. Returns
+ * their number, at most max. */
 unsigned gpudirect_env_recipe(const struct gpudirect_place *place, gpudirect_get_fn get, void *arg,
 			      struct gpudirect_setting *out_settings, unsigned max);
 #define GPUDIRECT_SETTINGS_MAX 24
 
-/* "export NAME=VALUE", quoted for a shell where needed. Returns buf. */
+/* Writes "export NAME=VALUE", quoted for a shell where needed. Returns buf. */
 char *gpudirect_env_line(const char *name, const char *value, char *buf, size_t cap);
 
-/* The most fragments in which a message arrives with packets of that MTU; 0: unknown MTU. */
+/* The largest number of fragments in which a message can arrive with packets of that MTU; 0: the
+ * MTU is not known. */
 size_t gpudirect_env_fragments(size_t message_bytes, unsigned mtu);
 
-/* Shared by env_*.c. */
+/* The functions below are shared by env_*.c. */
 
-/* The part of a NUMA node's CPUs that sends (sending 1) or receives on a NIC: "8-21,112-125". -1:
- * the node's CPUs are unknown or malformed. */
+/* Writes the CPUs of a NUMA node that send (sending 1) or receive (sending 0) on a NIC:
+ * "8-21,112-125". Returns -1 if the node's CPUs are unknown or malformed. */
 int gpudirect_env_cpus(const char *node_cpus, int sending, char *out, size_t cap);
-/* The value of TX_BINDINGS or RX_BINDINGS for all NICs; "": no CPUs are known. */
+/* Writes the value of TX_BINDINGS (sending 1) or RX_BINDINGS for all NICs; "" if no CPUs are
+ * known. */
 void gpudirect_env_bindings(const struct gpudirect_place *place, int sending, char *out,
 			    size_t cap);
-/* "=eth1,eth2"; "" without NICs. */
+/* Writes the list of the NICs, "=eth1,eth2"; "" without NICs. */
 void gpudirect_env_nics(const struct gpudirect_place *place, char *out, size_t cap);
 /* The number that the plugin uses for a variable: its value, or the default. */
 uint64_t gpudirect_env_number(gpudirect_get_fn get, void *arg, const char *name);

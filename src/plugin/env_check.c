@@ -17,7 +17,8 @@ struct check {
 	const struct gpudirect_place *place;
 	gpudirect_get_fn get;
 	void *arg;
-	struct gpudirect_problem found[GPUDIRECT_PROBLEMS_MAX + 1]; /* the last: surplus ones */
+	/* The last element takes the problems beyond the limit. */
+	struct gpudirect_problem found[GPUDIRECT_PROBLEMS_MAX + 1];
 	unsigned count;
 };
 
@@ -52,8 +53,8 @@ static size_t check_message_bytes(const struct check *c)
 	return c->place->message_bytes ? c->place->message_bytes : GPUDIRECT_CHUNK;
 }
 
-/* Values outside a variable's range, values other than the only one that works, and variables that
- * the plugin does not read. */
+/* Finds values outside a variable's range, values other than the only one that works, and variables
+ * that the plugin does not read. */
 static void check_table(struct check *c)
 {
 	const struct gpudirect_var *var;
@@ -79,7 +80,7 @@ static void check_table(struct check *c)
 		} else if (var->form == GPUDIRECT_NUMBER &&
 			   (end == text || *end || *text == '-' || value < var->min ||
 			    value > var->max)) {
-			/* check_chunk says more */
+			/* check_chunk reports this variable in more detail */
 			if (strcmp(var->name, "NCCL_DYNAMIC_CHUNK_SIZE"))
 				fix_by(check_problem(
 					       c, 0,
@@ -92,7 +93,7 @@ static void check_table(struct check *c)
 	}
 }
 
-/* The largest message of whole pages whose fragments the plugin can take. */
+/* The largest message of whole pages, at most from bytes, whose fragments the plugin can take. */
 static size_t fitting_message(unsigned mtu, size_t from)
 {
 	const size_t page = 4096;
@@ -258,7 +259,7 @@ static void check_nics(struct check *c)
 		       IFNAME, value);
 }
 
-/* One range "8-21". */
+/* Whether the text is one range such as "8-21". */
 static int is_range(const char *text, size_t len)
 {
 	unsigned long low, high;
@@ -318,7 +319,8 @@ static void check_bindings(struct check *c, const char *name, int sending)
 	}
 }
 
-/* Without bindings the plugin parses the CPUs of the node, and fails on a list without a "-". */
+/* Without bindings the plugin parses the CPU list of the NIC's node, and divides by 0 if the list
+ * has no "-". */
 static void check_lone_cpus(struct check *c, const struct gpudirect_nic *nic, const char *name,
 			    int sending)
 {
@@ -335,8 +337,8 @@ static void check_lone_cpus(struct check *c, const struct gpudirect_nic *nic, co
 	       name, value);
 }
 
-/* Without a node sysfs says -1, which the plugin reads as node 1. For a NIC without the file it
- * uses every CPU. */
+/* For a NIC without a node, sysfs says -1, which the plugin reads as node 1. For a NIC without the
+ * numa_node file the plugin uses every CPU. */
 static void check_nodes(struct check *c)
 {
 	for (unsigned i = 0; i < c->place->nnics; i++) {

@@ -7,12 +7,12 @@
 #include "plugin/env.h"
 
 #define G "NCCL_GPUDIRECTTCPX_"
-#define CONTROL "eth0" /* of an A3 host */
+#define CONTROL "eth0" /* control NIC of an A3 host */
 #define RXDM_PREFIX "/run/tcpx"
 
 char *gpudirect_env_line(const char *name, const char *value, char *buf, size_t cap)
 {
-	/* zsh expands a leading '=' */
+	/* a leading '=' needs quotes, because zsh expands it */
 	int plain = *value != '=' && !value[strcspn(value, " \t\n;&|<>()$`\\\"'*?[#~!{}")];
 	size_t len;
 
@@ -29,7 +29,7 @@ char *gpudirect_env_line(const char *name, const char *value, char *buf, size_t 
 
 size_t gpudirect_env_fragments(size_t message_bytes, unsigned mtu)
 {
-	const size_t page = 4096, heads = 52; /* IP, TCP and its timestamps */
+	const size_t page = 4096, heads = 52; /* headers of IP, TCP and its timestamps */
 	size_t payload, packets, rest;
 
 	if (mtu <= heads)
@@ -40,7 +40,7 @@ size_t gpudirect_env_fragments(size_t message_bytes, unsigned mtu)
 	return packets * ((payload + page - 1) / page) + (rest + page - 1) / page;
 }
 
-/* Appends to text. -1: there is no room, and text is unchanged. */
+/* Appends to text. Returns -1 if there is no room; text is unchanged then. */
 static int text_append(char *text, size_t cap, const char *more, const char *between)
 {
 	size_t len = strlen(text);
@@ -129,7 +129,8 @@ struct recipe {
 	unsigned max, count;
 };
 
-/* value "": unknown, so the variable is added only if the user has set it. */
+/* Adds a variable. value "" means that no good value is known: the variable is added only if the
+ * user has set it. */
 static void recipe_add(struct recipe *r, const char *name, const char *value, const char *why)
 {
 	const char *users = r->get(r->arg, name);

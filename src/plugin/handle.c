@@ -15,10 +15,10 @@
 
 #define TCPX_NAME "TCPX"
 #define TCPX_VERSION 7
-#define TCPX_COUNT_MAX 8 /* of sockets, and of threads */
+#define TCPX_COUNT_MAX 8 /* most sockets, and most threads */
 
 struct tcpx_handle {
-	uint8_t data[28]; /* a sockaddr_in or sockaddr_in6 */
+	uint8_t data[28]; /* the data address, a sockaddr_in or sockaddr_in6 */
 	int32_t port_start, port_count, sockets, threads;
 	uint8_t redirect, unused[3];
 	uint8_t ctrl[28]; /* the control address; with redirect 0 it may be empty */

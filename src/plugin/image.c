@@ -25,7 +25,7 @@ static const struct net_adapter *const adapters[] = {
 static struct {
 	pthread_mutex_t lock; /* guards what follows; held while a plugin is loaded */
 	struct list_node list;
-	unsigned slots; /* loggers in use */
+	unsigned slots; /* logger functions in use */
 	/* Read without the lock, because a forked child may find it locked for ever. */
 	_Atomic unsigned loaded;
 	_Atomic uint32_t generation;
@@ -64,7 +64,7 @@ static struct net_plugin *plugin_new(const char *path, const char *resolved)
 	return plugin;
 }
 
-/* An image that was not started, so no thread runs its code. */
+/* Frees an image that was not started, so no thread runs its code. */
 static void plugin_free(struct net_plugin *plugin)
 {
 	if (plugin->dl)
@@ -77,7 +77,8 @@ static void plugin_free(struct net_plugin *plugin)
 	free(plugin);
 }
 
-/* Sets the next step: if a library of the plugin was not found, the folder that has it. */
+/* Sets the next step of the last error: the folder of a library that the plugin needs and that was
+ * not found, or a command that lists its libraries. */
 static tcpx_status suggest_folder(const char *why, const char *file)
 {
 	static const char *const folders[] = {"/usr/local/nvidia/lib64", "/usr/local/cuda/lib64",
@@ -214,7 +215,7 @@ static tcpx_status plugin_run(struct net_plugin *plugin, const char *stage, int6
 	return status ? status : net_setup_wait(setup, NULL);
 }
 
-/* Under the lock. An image of the same object, loaded by another path. */
+/* Finds an image of the same object that was loaded by another path. Called under images.lock. */
 static struct net_plugin *find_same(const struct net_plugin *plugin)
 {
 	struct list_node *node;
@@ -235,7 +236,7 @@ static void image_keep(struct net_plugin *plugin)
 	atomic_fetch_add_explicit(&images.loaded, 1, memory_order_release);
 }
 
-/* Under the lock. If *out_plugin is set, on success or not, it is in the list. */
+/* Called under images.lock. If *out_plugin is set, even on an error, it is in images.list. */
 static tcpx_status image_load(const struct net_plugin_opts *opts, const char *path,
 			      const char *resolved, struct net_plugin **out_plugin)
 {
@@ -271,7 +272,7 @@ static tcpx_status image_load(const struct net_plugin_opts *opts, const char *pa
 	return TCPX_OK;
 }
 
-/* Under the lock; calls init once. */
+/* Calls init, at most once for each image. Called under images.lock. */
 static tcpx_status image_start(const struct net_plugin_opts *opts, struct net_plugin *plugin)
 {
 	tcpx_status status = TCPX_OK;

@@ -17,7 +17,7 @@
 #define NET_PLUGIN_DEVICES 32 /* devices of a plugin that are used; others are ignored */
 #define NET_PLUGIN_GPUS 64    /* GPUs whose first use is serialised (setup_gpu.c) */
 #define NET_PLUGIN_PATH_BYTES 1024
-#define NET_PLUGIN_LINE_BYTES 192 /* of a plugin's log line that is kept */
+#define NET_PLUGIN_LINE_BYTES 192 /* bytes of a plugin's log line that are kept */
 
 struct net_plugin;
 
@@ -38,9 +38,9 @@ struct net_plugin_device {
 /* What 'tcpx info --plugin' prints. */
 struct net_plugin_info {
 	char path[NET_PLUGIN_PATH_BYTES];     /* as first requested */
-	char resolved[NET_PLUGIN_PATH_BYTES]; /* the file it leads to */
+	char resolved[NET_PLUGIN_PATH_BYTES]; /* the file to which path leads */
 	char name[64];			      /* the plugin's name for itself */
-	int version;			      /* the table in use */
+	int version;			      /* version of the table in use */
 	uint32_t exported;		      /* bit v: the object exports a table of version v */
 	int has_consumed, has_device_mr;
 	unsigned devices, refs;
@@ -52,7 +52,7 @@ struct net_plugin_info {
 
 struct net_plugin_opts {
 	const char *path;   /* NULL or "": the first place where TCPX is usually installed */
-	int64_t timeout_ns; /* for loading, and again for init; not for other callers */
+	int64_t timeout_ns; /* limits loading, and again init; not the wait for other callers */
 	/* Optional: called with the plugin's name before init, if it has not been called yet. An
 	 * error prevents init and is returned; a later net_plugin_get may try again. */
 	tcpx_status (*before_start)(void *arg, const char *name);
@@ -73,17 +73,17 @@ tcpx_status net_plugin_get(const struct net_plugin_opts *opts,
 /* Drops a reference. The image stays loaded, because its detached helper threads run its code. */
 void net_plugin_put(struct net_plugin *plugin);
 
-/* Any thread. */
+/* May be called by any thread. */
 void net_plugin_describe(struct net_plugin *plugin, struct net_plugin_info *out_info);
 
-/* For tests: blocks until that number of threads is stuck in the plugin. 0: all have returned, and
- * what they leak is counted. Any thread. */
+/* For tests: blocks until that number of threads is stuck in the plugin. With 0, all have returned,
+ * and everything that they leak is counted. May be called by any thread. */
 void net_plugin_wait(struct net_plugin *plugin, unsigned abandoned);
 
-/* NULL past the last device. Constant. */
+/* NULL past the last device. The result does not change. */
 const struct net_plugin_device *net_plugin_device(const struct net_plugin *plugin, unsigned dev);
 
-/* The device with that name. ERR_NOT_FOUND: the error lists the names. */
+/* Finds the device with that name. ERR_NOT_FOUND: the error lists the names of all devices. */
 tcpx_status net_plugin_find(const struct net_plugin *plugin, const char *name,
 			    unsigned *out_dev) TCPX_MUST_CHECK;
 

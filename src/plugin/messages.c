@@ -74,7 +74,8 @@ static tcpx_status messages_send(struct net_chan *chan, const struct iovec *iov,
 	return m->o.guide->ops->send(m->o.guide, iov, niov, out_bytes);
 }
 
-/* The plugin did not accept a message. It is asked again until the message time has passed. */
+/* Called when the plugin did not accept a message to send: the caller tries again until the message
+ * timeout has passed, and then gets an error. */
 static tcpx_status messages_put_off(struct messages *m)
 {
 	int64_t now_ns = clock_now_ns();
@@ -155,7 +156,7 @@ static tcpx_status messages_take(struct net_chan *chan, uint64_t seq,
 	return TCPX_OK;
 }
 
-/* Messages may be given back in any order, and are consumed in theirs. */
+/* The user may give messages back in any order; they are consumed in the order of their frames. */
 static void messages_give(struct net_chan *chan, uint64_t seq)
 {
 	struct messages *m = messages_of(chan);
@@ -232,7 +233,8 @@ static void messages_info(const struct net_chan *chan, struct net_chan_info *out
 		out_info->stuck_ns = (uint64_t)(clock_now_ns() - sent_ns);
 #define COUNT(name)                                                                                \
 	(out_info->messages.name = atomic_load_explicit(&m->counts.name, memory_order_relaxed))
-	/* The later stages first, so that no stage has more than the one before it. */
+	/* Later stages are read first, so that no stage has more messages than the one before
+	 * it. */
 	COUNT(sends_done), COUNT(sends_posted);
 	COUNT(consumed), COUNT(unpacked), COUNT(done), COUNT(posted);
 #undef COUNT

@@ -9,10 +9,11 @@
 #include "plugin/messages_priv.h"
 #include "wire/frame_codec.h"
 
-#define STUCK_PARTS                                                                                \
-	8 /* a receive is stuck for the pool's other users after 1/8 of the message time */
+/* After 1 / STUCK_PARTS of the message timeout a receive no longer keeps other users of the pool
+ * waiting. */
+#define STUCK_PARTS 8
 
-/* Takes a whole frame of the guide. */
+/* Takes one complete frame that arrived on the guide. */
 static tcpx_status guide_take_frame(struct messages *m, const uint8_t *header)
 {
 	struct waiting *w = waiting_at(m, m->count);
@@ -28,7 +29,8 @@ static tcpx_status guide_take_frame(struct messages *m, const uint8_t *header)
 		return error_set(TCPX_ERR_PROTOCOL, 0, "frame of type %u on a plugin channel",
 				 frame.type);
 	if (frame.type == FRAME_ACK) {
-		/* An ACK that recv has returned in part stays; the next one covers this one. */
+		/* An ACK that recv has returned in part must not change: the new one stays in the
+		 * guide's buffer until recv has returned the rest. */
 		if (!m->in_ack)
 			memcpy(m->ack, header, sizeof(m->ack));
 		m->acked = true;
@@ -53,7 +55,7 @@ static tcpx_status guide_take_frame(struct messages *m, const uint8_t *header)
 	return TCPX_OK;
 }
 
-/* Takes the frames that have been read, as far as there is room for them. */
+/* Takes complete frames from the guide's buffer, as long as there is room for them. */
 static tcpx_status guide_take_frames(struct messages *m)
 {
 	uint32_t used = 0;
@@ -82,7 +84,7 @@ static tcpx_status guide_read(struct messages *m)
 			m->have += (uint32_t)got;
 			status = guide_take_frames(m);
 		} else if (status < 0) {
-			m->ended = status; /* returned after the frames that wait */
+			m->ended = status; /* recv returns it after the frames that wait */
 			return TCPX_OK;
 		}
 	}
@@ -105,7 +107,7 @@ static void trace_receive(const struct waiting *w)
 	    (unsigned long long)frame.linear, (unsigned long long)frame.seq);
 }
 
-/* Posts receives for frames that have arrived, in their order. */
+/* Posts receives for the messages of arrived frames, in the order of the frames. */
 static tcpx_status post_receives(struct messages *m)
 {
 	for (uint32_t i = 0; i < m->count; i++) {
@@ -202,7 +204,7 @@ static const char *frame_op_name(uint8_t frame_type)
 	return frame_type == FRAME_RDATA ? "READ" : frame_type == FRAME_SDATA ? "SEND" : "WRITE";
 }
 
-/* The error for a message that is late; hint: a possible cause, or "". */
+/* Sets the error for a message that is late; hint: a possible cause, or "". */
 static tcpx_status message_stalled(const struct messages *m, uint64_t number, const struct sent *of,
 				   const char *what, const char *hint)
 {
@@ -216,7 +218,8 @@ static tcpx_status message_stalled(const struct messages *m, uint64_t number, co
 		hint);
 }
 
-/* With fewer pages than a message needs, the plugin never completes it, without an error. */
+/* Writes a hint if fewer pages were seen than the message needs: with a pool that is too small the
+ * plugin never completes a receive, and reports no error. */
 static void receive_pool_hint(const struct messages *m, uint32_t bytes, char *out, size_t size)
 {
 	struct messages_pool_info info;
@@ -245,7 +248,7 @@ static tcpx_status receive_stalled(struct messages *m)
 	return message_stalled(m, w->number, &of, "announced and did not arrive", hint);
 }
 
-/* A plugin may stall without an error. */
+/* Returns an error if a message is late, because a plugin may stall without an error. */
 static tcpx_status messages_check_time(struct messages *m)
 {
 	int64_t now = m->posted || m->sending ? clock_now_ns() : 0;
@@ -276,7 +279,7 @@ tcpx_status messages_move(struct messages *m)
 	return status == TCPX_OK ? messages_check_time(m) : status;
 }
 
-/* Whether an ACK is next in the stream. It overtakes waiting frames, but neither NACKs nor the
+/* Whether an ACK is next in the stream. An ACK overtakes waiting frames, but neither a NACK nor a
  * frame that recv has returned in part. */
 static bool ack_next(const struct messages *m)
 {
@@ -307,7 +310,7 @@ uint32_t messages_next(struct messages *m, const uint8_t **out_bytes)
 	return bytes[m->part] - m->at;
 }
 
-/* recv has returned the whole first frame. */
+/* Called when recv has returned the whole first frame. */
 static tcpx_status frame_end(struct messages *m)
 {
 	struct waiting *w = waiting_at(m, 0);

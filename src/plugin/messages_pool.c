@@ -8,21 +8,20 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-#define SILENT_NS                                                                                  \
-	(10 * CLOCK_MS_NS) /* a user that has not asked for that long keeps no other waiting */
+/* A user that has not asked for room for that long keeps no other user waiting. */
+#define SILENT_NS (10 * CLOCK_MS_NS)
 #define WORD_BITS 64u
 
 struct messages_pool {
-	struct list_node node; /* in pools; under pools_lock, as is refs */
+	struct list_node node; /* in the list pools; pools_lock guards it and refs */
 	uint64_t at, bytes;
 	unsigned refs;
 	pthread_mutex_t lock;	/* guards what follows */
-	struct list_node turns; /* users that wait for room, the longest wait first */
-	uint64_t *seen;		/* one bit per page */
+	struct list_node turns; /* users that wait for room, longest wait first */
+	uint64_t *seen;		/* a bit per page; 1: a fragment was seen in the page */
 	uint64_t known, posted, full_bytes;
-	uint64_t worst_pages,
-		worst_bytes; /* of the message that needed the most pages for its size */
-	int64_t done_ns;     /* when the last message was done */
+	uint64_t worst_pages, worst_bytes; /* of the message with the most pages for its size */
+	int64_t done_ns;		   /* when the last message was done */
 };
 
 static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -117,13 +116,13 @@ void messages_pool_leave(struct messages_pool_user *user)
 	free(pool);
 }
 
-/* The pages that a message would need with the worst fragments seen so far. */
+/* The number of pages that a message needs with the worst fragments seen so far. */
 static uint64_t pool_pages_needed(const struct messages_pool *pool, uint64_t bytes)
 {
 	return (bytes * pool->worst_pages + pool->worst_bytes - 1) / pool->worst_bytes;
 }
 
-/* Whether no user that still asks has waited longer. */
+/* Whether no other user that still asks for room has waited longer. */
 static bool pool_is_next(const struct messages_pool *pool, const struct messages_pool_user *user,
 			 int64_t now_ns)
 {
@@ -208,7 +207,7 @@ void messages_pool_done(struct messages_pool_user *user, uint64_t pages, uint64_
 		pool->worst_bytes = bytes;
 	}
 	if (pool->known <
-	    pool_pages_needed(pool, pool->full_bytes)) /* otherwise no user must wait */
+	    pool_pages_needed(pool, pool->full_bytes)) /* otherwise enough pages are known */
 		pool_look_at(pool, frags, nfrags);
 	pthread_mutex_unlock(&pool->lock);
 }

@@ -12,7 +12,7 @@
  * messages that are done, and are free again once those are copied out. One receive may always be
  * posted, and the bound grows with the pages seen since.
  *
- * Any thread; a user belongs to the driver of its channel.
+ * Threads: any thread may call; a user belongs to the thread that drives its channel's comms.
  */
 #ifndef PLUGIN_MESSAGES_POOL_H
 #define PLUGIN_MESSAGES_POOL_H
@@ -32,28 +32,29 @@ struct messages_pool;
 /* A channel that receives into a pool. */
 struct messages_pool_user {
 	struct messages_pool *pool;
-	struct list_node turn; /* of the pool's users that wait for room */
+	struct list_node turn; /* in the pool's list of users that wait for room */
 	int64_t asked_ns;      /* time of its last messages_pool_take */
 	uint64_t full_bytes;   /* most bytes that it posts at once */
 	uint64_t posted;       /* pages of its receives that are not done */
-	bool stuck;	       /* nothing arrived for long: posted is not counted */
+	bool stuck;	       /* nothing arrived for long, so the pool does not count posted */
 };
 
 /* Joins the pool at that address. ERR_NO_MEMORY. */
 tcpx_status messages_pool_join(struct messages_pool_user *user, uint64_t at, uint64_t bytes,
 			       uint64_t full_bytes) TCPX_MUST_CHECK;
-void messages_pool_leave(struct messages_pool_user *user); /* not joined: nothing */
+void messages_pool_leave(struct messages_pool_user *user); /* does nothing if user has not joined */
 
-/* Reserves the pages of a receive of that many bytes. Returns their number: it may be posted now.
- * 0: not yet. */
+/* Reserves pages for a receive of that many bytes. Returns their number if the receive may be
+ * posted now, and 0 if not. */
 uint64_t messages_pool_take(struct messages_pool_user *user, uint64_t bytes, int64_t now_ns);
 /* Returns the pages of a receive that was not posted after all. */
 void messages_pool_untake(struct messages_pool_user *user, uint64_t pages);
-/* The receive is done, and arrived in these fragments. */
+/* Reports that the receive is done, and in which fragments its message arrived. */
 void messages_pool_done(struct messages_pool_user *user, uint64_t pages, uint64_t bytes,
 			const struct base_frag *frags, uint64_t nfrags, int64_t now_ns);
-/* Nothing arrived for the user's oldest receive for after_ns: it no longer keeps other users from
- * posting. If no user received anything in that time, the known size of the pool is reset. */
+/* Reports that nothing arrived for the user's oldest receive for after_ns: the user no longer keeps
+ * other users from posting. If no user received anything in that time, the known size of the pool
+ * is reset. */
 void messages_pool_stuck(struct messages_pool_user *user, int64_t now_ns, int64_t after_ns);
 
 struct messages_pool_info {

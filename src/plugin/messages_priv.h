@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The inside of a plugin channel: frames that wait for their message, and messages taken. */
+/* The inside of a plugin channel: frames that wait for their message, and taken messages. */
 #ifndef PLUGIN_MESSAGES_PRIV_H
 #define PLUGIN_MESSAGES_PRIV_H
 
@@ -10,23 +10,23 @@
 #include "plugin/messages.h"
 #include "plugin/messages_pool.h"
 
-#define WAITING 64u	  /* frames that may wait */
-#define GUIDE_BYTES 4096u /* read from the guide at once */
+#define WAITING 64u	  /* most frames that wait for their message */
+#define GUIDE_BYTES 4096u /* most bytes read from the guide at once */
 
 /* A frame with a sequence number that recv has not returned yet. */
 struct waiting {
 	uint8_t header[FRAME_HEADER_BYTES];
-	uint64_t seq, number; /* number: of its message, once posted */
-	uint64_t pages;	      /* of the pool, reserved for its receive */
-	uint32_t bytes, slot; /* of its message; bytes 0: it has none */
+	uint64_t seq, number; /* number: that of its message, set when the receive is posted */
+	uint64_t pages;	      /* pages of the pool that are reserved for its receive */
+	uint32_t bytes, slot; /* size, and place in bounce, of its message; bytes 0: it has none */
 	bool posted, done, nack;
 };
 
 /* A message whose frame was returned by recv, and which may be taken. */
 struct taken {
 	uint64_t seq, number;
-	struct base_frag whole; /* its place, with net_messages_opts.whole */
-	bool given;		/* the user has given it back */
+	struct base_frag whole; /* the message as one fragment, with net_messages_opts.whole */
+	bool given;		/* the user has given the message back */
 };
 
 /* The frame of a message that was sent, for error texts. */
@@ -36,7 +36,7 @@ struct sent {
 	uint8_t type;
 };
 
-/* net_message_counts; written by the driver, read by any thread. */
+/* The counts of net_message_counts, written by the driver and read by any thread. */
 struct message_counts {
 	_Atomic uint64_t sends_posted, sends_done, posted, done, unpacked, consumed;
 };
@@ -47,27 +47,27 @@ enum part { PART_HEADER = 0, PART_PAYLOAD, PART_TRAILER };
 struct messages {
 	struct net_chan chan;
 	struct net_messages_opts o;
-	struct messages_pool_user pool; /* for messages that arrive in pieces */
-	tcpx_status ended;		/* end of the guide; returned after all that waits */
-	tcpx_status failed;		/* sticky */
+	struct messages_pool_user pool; /* for messages that arrive in fragments */
+	tcpx_status ended;  /* why the guide ended; recv returns it after all frames that wait */
+	tcpx_status failed; /* first error; every later call returns it */
 	uint8_t guide[GUIDE_BYTES];
 	uint32_t have;
-	struct waiting waiting[WAITING];     /* a ring */
-	uint32_t first, count, messages;     /* messages: frames in it that have one */
-	uint32_t nacks;			     /* NACKs in it, which no ACK may overtake */
-	uint32_t next_slot, posted;	     /* next_slot: below window; posted: not done */
-	struct taken taken[NET_COMM_WINDOW]; /* a ring, by number */
-	uint64_t takes, gives;		     /* entries of taken: made; consumed */
-	uint8_t ack[FRAME_HEADER_BYTES];     /* the latest ACK, which covers the earlier ones */
+	struct waiting waiting[WAITING]; /* a ring */
+	uint32_t first, count, messages; /* messages: announced and not consumed */
+	uint32_t nacks;			 /* NACKs in waiting, which no ACK may overtake */
+	uint32_t next_slot, posted;	 /* next_slot: below window; posted: receives not done */
+	struct taken taken[NET_COMM_WINDOW]; /* a ring */
+	uint64_t takes, gives; /* entries of taken that were made, and that were consumed */
+	uint8_t ack[FRAME_HEADER_BYTES]; /* the latest ACK, which covers the earlier ones */
 	bool acked, in_ack;
 	enum part part;
 	uint32_t at; /* bytes of the part, or of the ACK, that recv has returned */
 	uint8_t trailer[FRAME_TRAILER_BYTES];
-	uint32_t sending;		   /* sends that are not done */
-	_Atomic int64_t put_off_ns;	   /* since when the plugin accepts no send; 0: it does */
-	int64_t came_ns;		   /* since when the oldest receive is pending */
-	_Atomic int64_t sent_ns;	   /* since when the oldest send is pending; 0: none */
-	struct sent sent[NET_COMM_WINDOW]; /* a ring, by number */
+	uint32_t sending;	    /* sends that are not done */
+	_Atomic int64_t put_off_ns; /* time since which the plugin accepts no send; 0: it accepts */
+	int64_t came_ns;	    /* time since which the oldest receive is pending */
+	_Atomic int64_t sent_ns;    /* time since which the oldest send is pending; 0: none */
+	struct sent sent[NET_COMM_WINDOW]; /* a ring, indexed by message number */
 	struct message_counts counts;
 };
 
@@ -78,7 +78,7 @@ static inline void message_counted(_Atomic uint64_t *count)
 	atomic_store_explicit(count, before + 1, memory_order_relaxed);
 }
 
-/* Payloads are taken by the user instead of read from the stream. */
+/* Whether the user takes payloads instead of reading them from the stream. */
 static inline bool messages_taken(const struct messages *m)
 {
 	return !m->o.bounce || m->o.whole;
@@ -91,11 +91,11 @@ static inline struct waiting *waiting_at(struct messages *m, uint32_t i)
 
 /* messages_in.c: reads the guide, posts receives, polls both comms. */
 tcpx_status messages_move(struct messages *m);
-/* The next bytes of the stream and their number; 0: not there yet. */
+/* The next bytes of the stream and their number; 0: none are there yet. */
 uint32_t messages_next(struct messages *m, const uint8_t **out_bytes);
-/* recv has returned that many of them. */
+/* Reports that recv has returned that many bytes of what messages_next gave. */
 tcpx_status messages_given(struct messages *m, uint32_t bytes);
-/* messages_next would return some. */
+/* Whether messages_next would return any bytes. */
 bool messages_ready(const struct messages *m);
 
 #endif

@@ -95,7 +95,7 @@ int net_plugin_filter_passes(const struct net_plugin_filter *is, int level, unsi
 static void filter_read(void)
 {
 	filter = net_plugin_filter_parse(getenv("NCCL_DEBUG"), getenv("NCCL_DEBUG_SUBSYS"));
-	if (filter.level >= NCCLNET_LOG_TRACE) /* lines that pass must be visible */
+	if (filter.level >= NCCLNET_LOG_TRACE) /* makes lines that pass the filter visible */
 		log_level_atleast(TCPX_LOG_TRACE);
 	else if (filter.level >= NCCLNET_LOG_INFO)
 		log_level_atleast(TCPX_LOG_INFO);
@@ -112,7 +112,8 @@ static void keep_warning(struct net_plugin_log *log, const char *line, bool show
 	pthread_mutex_unlock(&log->lock);
 }
 
-/* What a plugin logs before it ends the process: shown whatever NCCL_DEBUG is. */
+/* Whether the line is one that a plugin logs before it ends the process. Such lines are shown
+ * whatever NCCL_DEBUG is. */
 static bool last_words(int level, const char *text)
 {
 	static const char mark[] = "fatal";
@@ -146,7 +147,7 @@ static void take_line(unsigned slot, int level, unsigned long flags, const char 
 	errno = saved;
 }
 
-/* A logger has no argument of its own: there is one function for each image. */
+/* A logger callback gets no context argument, so each image has a function of its own. */
 #define LOGGER(n)                                                                                  \
 	__attribute__((format(printf, 5, 6))) static void logger_##n(                              \
 		int level, unsigned long flags, const char *file, int line, const char *format,    \
@@ -173,8 +174,9 @@ ncclnet_logger net_plugin_logger(unsigned slot, struct net_plugin_log *log)
 	return loggers[slot];
 }
 
-/* The process ends while a plugin is in use. The plugin may be what ends it, and a warning that
- * NCCL_DEBUG suppressed may say why. Not with an application's log sink, which may be gone. */
+/* Logs, when the process ends while a plugin is in use, the plugin's last warning if NCCL_DEBUG
+ * suppressed it: the plugin may have ended the process, and the warning may say why. Does nothing
+ * if the application has set a log sink, which may be gone by now. */
 __attribute__((destructor)) static void say_last_words(void)
 {
 	for (unsigned i = 0; i < NET_PLUGIN_IMAGES && !log_sink_is_set(); i++) {

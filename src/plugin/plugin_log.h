@@ -8,7 +8,7 @@ struct net_plugin_filter {
 	unsigned long subsystems;
 };
 
-/* The filter for the values of the two variables; NULL: not set. */
+/* The filter for the values of the two variables; NULL: the variable is not set. */
 struct net_plugin_filter net_plugin_filter_parse(const char *debug, const char *subsys);
 
 int net_plugin_filter_passes(const struct net_plugin_filter *is, int level, unsigned long flags);

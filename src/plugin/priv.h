@@ -22,7 +22,7 @@
 struct net_plugin_log {
 	pthread_mutex_t lock; /* guards what follows */
 	unsigned warnings;
-	bool unshown; /* the filter suppressed the last one */
+	bool unshown; /* the filter suppressed the last warning */
 	char last[NET_PLUGIN_LINE_BYTES];
 	char file[64];
 	struct log_limit limit;
@@ -31,7 +31,7 @@ struct net_plugin_log {
 /* The one call that may be in the plugin with a GPU that is not ready yet. */
 struct net_gpu_turn {
 	const struct net_setup *holder; /* NULL: none */
-	int64_t since_ns, until_ns;	/* until_ns: after that the holder counts as stuck */
+	int64_t since_ns, until_ns;	/* until_ns: after that time the holder counts as stuck */
 };
 
 struct net_plugin {
@@ -39,12 +39,12 @@ struct net_plugin {
 	void *dl;
 	const struct net_adapter *adapter;
 	const void *table; /* the plugin's table, of the adapter's version */
-	void *context;	   /* v11 and newer: from init */
+	void *context;	   /* v11 and newer: returned by init */
 	tcpx_error failed; /* status TCPX_OK: usable */
 	struct log_limit late_log;
 	bool started;  /* init was called */
 	bool shared;   /* the object was in the process before it was loaded here */
-	unsigned slot; /* index of its logger */
+	unsigned slot; /* index of its logger function */
 	char path[NET_PLUGIN_PATH_BYTES], resolved[NET_PLUGIN_PATH_BYTES];
 	char name[64];
 	uint32_t exported;
@@ -54,7 +54,8 @@ struct net_plugin {
 	pthread_mutex_t lost_lock; /* guards lost; abandoned changes under it */
 	pthread_cond_t lost_other; /* signalled when abandoned changes */
 	struct list_node lost;	   /* abandoned operations, whose memory stays allocated */
-	/* Plugins initialise a GPU at its first use without a lock (setup_gpu.c). */
+	/* Plugins initialise a GPU at its first use without a lock, so the first uses take turns
+	 * (setup_gpu.c). */
 	pthread_mutex_t first_lock; /* guards turns */
 	pthread_cond_t first_free;  /* signalled when a turn ends */
 	struct net_gpu_turn turns[NET_PLUGIN_GPUS];
@@ -62,20 +63,22 @@ struct net_plugin {
 	struct net_plugin_log log;
 };
 
-/* plugin_log.c: the logger function for the image in that slot. Before init. */
+/* plugin_log.c: the logger function of the image in that slot. To be called before init. */
 ncclnet_logger net_plugin_logger(unsigned slot, struct net_plugin_log *log);
-/* The last warning, as "; it says: ...", if there was one after the count was since; else "". */
+/* Writes the last warning as "; it says: ..." if the count of warnings differs from since; else
+ * "". */
 void net_plugin_said(struct net_plugin *plugin, unsigned since, char *out, size_t bytes);
 unsigned net_plugin_warnings(struct net_plugin *plugin);
 
-/* props.c: reads and checks a device's properties. Calls the plugin: on an operation's thread. */
+/* props.c: reads and checks a device's properties. It calls the plugin, so it runs on an
+ * operation's thread. */
 tcpx_status net_plugin_properties(struct net_plugin *plugin, int dev,
 				  struct net_plugin_device *out_device);
 
 const char *net_plugin_result(ncclnet_result rc); /* "2 (system error)" */
 
 struct net_mr {
-	struct list_node node; /* of its comm's mrs */
+	struct list_node node; /* in mrs of its comm */
 	struct net_comm *comm;
 	char *base;
 	uint64_t bytes;
@@ -85,18 +88,18 @@ struct net_mr {
 };
 
 struct net_request {
-	void *request; /* of the plugin */
+	void *request; /* the plugin's own request */
 	size_t room;
 };
 
 struct net_comm {
-	/* The plugin may write to these two from connect or accept until close. */
+	/* The plugin may write to storage and handle from connect or accept until close. */
 	_Alignas(16) unsigned char storage[NET_DEVICE_STORAGE];
 	_Alignas(16) unsigned char handle[NCCLNET_HANDLE_BYTES];
 	struct net_plugin *plugin;
 	const struct net_adapter *calls; /* plugin->adapter */
 	const void *table;
-	void *comm; /* of the plugin */
+	void *comm; /* the plugin's own comm */
 	bool sends;
 	unsigned window, dev, channel;
 	char peer[64];
@@ -105,7 +108,7 @@ struct net_comm {
 	_Atomic bool driven;
 	pthread_t driver; /* valid when driven */
 	struct net_comm_counts counts;
-	uint64_t before;	/* messages before number 0: the first, empty one */
+	uint64_t before;	/* messages before number 0: the first, empty message */
 	_Atomic uint64_t ended; /* counts.done, for other threads */
 	tcpx_error failed;	/* status not TCPX_OK: the comm is lost */
 	struct net_request ring[NET_COMM_WINDOW];
@@ -118,7 +121,7 @@ struct net_comm {
 struct net_listener {
 	_Alignas(16) unsigned char handle[NCCLNET_HANDLE_BYTES];
 	struct net_plugin *plugin;
-	void *listener; /* of the plugin */
+	void *listener; /* the plugin's own listener */
 };
 
 #endif

@@ -14,8 +14,9 @@
 #define PROPS_SPEED_MAX 100000000 /* Mb/s */
 #define PROPS_P2P_MAX ((size_t)1 << 40)
 
-/* Copies a string of the plugin, cut to what fits. -1: the pointer is not valid. The kernel checks
- * that without a fault; where seccomp forbids the call, the pointer is trusted. */
+/* Copies a string of the plugin, cut to what fits. Returns -1 if the pointer is not valid: a system
+ * call reads the string, so a wrong pointer causes no fault. Where seccomp forbids that call, the
+ * pointer is trusted. */
 static int copy_string(const char *from, char *out, size_t bytes)
 {
 	size_t done = 0, end;

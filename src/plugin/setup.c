@@ -8,7 +8,7 @@
 #include "plugin/setup_priv.h"
 #include "sys/cpu.h"
 
-#define LATE_LINES 1u /* of the log per 10 s, for failures of abandoned operations */
+#define LATE_LINES 1u /* log lines in 10 s for failures of abandoned operations */
 
 void net_cond_init(pthread_cond_t *cond)
 {
@@ -57,7 +57,8 @@ void net_setup_free(struct net_setup *setup)
 	free(setup);
 }
 
-/* Keeps memory that the plugin may write to, reachable so that leak checkers accept it. */
+/* Keeps the memory of an operation, because the plugin may still write to it. The list keeps the
+ * memory reachable for leak checkers. */
 static void setup_keep(struct net_setup *setup)
 {
 	struct net_plugin *plugin = setup->opts.plugin;
@@ -84,7 +85,7 @@ static void count_abandoned(struct net_plugin *plugin, int more)
 	pthread_mutex_unlock(&plugin->lost_lock);
 }
 
-/* The thread has ended and the result was taken. */
+/* Ends an operation whose thread has ended and whose result was taken. */
 static void setup_end(struct net_setup *setup)
 {
 	if (!setup->leaks) {
@@ -96,14 +97,15 @@ static void setup_end(struct net_setup *setup)
 }
 
 /* Closes the result of an abandoned operation, on a thread that may block. The count of abandoned
- * threads falls last, so that a reader that sees 0 sees what leaked, too. */
+ * threads is decremented last, so that a reader that sees 0 also sees what leaked. */
 static void setup_discard(struct net_setup *setup)
 {
 	struct net_plugin *plugin = setup->opts.plugin;
 
 	if (!setup->status && setup->undo)
 		setup->undo(setup);
-	/* Both ends of a setup fail, and the cause may be known to the later one only. */
+	/* When a setup fails, it fails at both ends, and only the end that fails later may know the
+	 * cause. */
 	if (setup->status && setup->status != TCPX_ERR_TIMED_OUT &&
 	    log_allow(&plugin->late_log, LATE_LINES))
 		LOG_WARN("%s", setup->error.what);
@@ -144,7 +146,7 @@ static void *discard_main(void *arg)
 tcpx_status net_setup_run(struct net_setup *setup, struct net_setup **out_setup)
 {
 	pthread_t thread;
-	/* The thread may end, and a waiter free setup, before this returns. */
+	/* The thread may end, and a waiter free setup, before sys_thread_start returns. */
 	tcpx_status status = sys_thread_start(&thread, "tcpx-plugin", setup_main, setup);
 
 	if (status) {
@@ -195,7 +197,7 @@ tcpx_status net_setup_late(struct net_setup *setup)
 	return setup_fail(setup, TCPX_ERR_TIMED_OUT, why);
 }
 
-/* Under setup->lock. */
+/* Marks the operation as abandoned. Called under setup->lock. */
 static void setup_leave(struct net_setup *setup)
 {
 	setup->state = NET_SETUP_ABANDONED;
@@ -246,7 +248,7 @@ void net_setup_abandon(struct net_setup *setup)
 	running = setup->state == NET_SETUP_RUNNING;
 	setup_leave(setup);
 	pthread_mutex_unlock(&setup->lock);
-	/* If no thread can be started, the result stays open, and counted. */
+	/* If no thread can be started, the result stays open and counted as abandoned. */
 	if (!running && !sys_thread_start(&thread, "tcpx-plugin", discard_main, setup))
 		pthread_detach(thread);
 }

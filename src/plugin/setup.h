@@ -28,9 +28,11 @@ struct net_mr;
 struct net_plugin;
 struct net_setup;
 
-#define NET_MR_PAGE 4096u	     /* address and size of CUDA memory are multiples of it */
-#define NET_MR_PIECE (1ull << 30)    /* distance of the pieces that memory is registered in */
-#define NET_MR_OVERLAP (16ull << 20) /* by which they overlap, so that a message lies in one */
+#define NET_MR_PAGE 4096u /* address and size of CUDA memory are multiples of it */
+/* Memory is registered in pieces: the distance between their starts, and the bytes by which they
+ * overlap, so that each message lies in one piece. */
+#define NET_MR_PIECE (1ull << 30)
+#define NET_MR_OVERLAP (16ull << 20)
 
 /* Makes a GPU current for calls of the plugin. An operation with gpu >= 0 calls enter before and
  * leave after each single call of the plugin, on the same thread; leave restores what was current
@@ -40,7 +42,7 @@ struct net_gpu_ops {
 	void (*leave)(void *arg, int gpu, void *before);
 };
 
-/* Copied by start. */
+/* Copied when an operation is started. */
 struct net_setup_opts {
 	struct net_plugin *plugin;
 	unsigned dev;
@@ -48,17 +50,17 @@ struct net_setup_opts {
 	const struct net_gpu_ops *gpu_ops;
 	void *gpu_arg;
 	int64_t deadline_ns; /* of clock_now_ns() */
-	unsigned channel;    /* for texts */
-	char peer[64];	     /* for texts */
-	char where[160];     /* for texts: " (to ADDRESS from ADDRESS)", or "" */
-	unsigned window;     /* connect, accept: requests of the comm at a time, 1 to 16 */
-	/* Optional: the operation has ended. Called on the operation's thread under a lock, so it
-	 * may only wake the caller. Not called after finish, wait or abandon. */
+	unsigned channel;    /* for error texts */
+	char peer[64];	     /* for error texts */
+	char where[160];     /* for error texts: " (to ADDRESS from ADDRESS)", or "" */
+	unsigned window;     /* connect, accept: most requests of the comm at a time, 1 to 16 */
+	/* Optional: called when the operation has ended, on its thread and under a lock, so it may
+	 * only wake the caller. Not called after finish, wait or abandon. */
 	void (*ended)(void *arg);
 	void *ended_arg;
 };
 
-/* The result: the member that belongs to the operation. */
+/* The result of an operation: only the member of that operation is set. */
 struct net_setup_result {
 	struct net_listener *listener; /* listen */
 	struct net_comm *comm;	       /* connect, accept */
@@ -100,15 +102,15 @@ tcpx_status net_first_send_start(const struct net_setup_opts *opts, struct net_c
 				 struct net_setup **out_setup) TCPX_MUST_CHECK;
 tcpx_status net_first_recv_start(const struct net_setup_opts *opts, struct net_comm *comm,
 				 struct net_mr *mr, struct net_setup **out_setup) TCPX_MUST_CHECK;
-/* Closes a comm and its registrations, also with requests under way. No call of the comm and no
+/* Closes a comm and its registrations, even with requests under way. No call of the comm and no
  * copy out of its received messages may be running. OK: the plugin no longer uses memory of the
  * comm. ERR_TIMED_OUT: it may use it for ever. */
 tcpx_status net_close_start(const struct net_setup_opts *opts, struct net_comm *comm,
 			    struct net_setup **out_setup) TCPX_MUST_CHECK;
 
-/* IN_PROGRESS, or the end of the operation, which frees setup. OK: *out_result is filled (may be
- * NULL for operations without a result). ERR_TIMED_OUT: the deadline has passed. ERR_CHANNEL_LOST:
- * the plugin refused. Never blocks. */
+/* Returns IN_PROGRESS, or the status with which the operation ended; then setup is freed. OK:
+ * *out_result is filled (may be NULL for operations without a result). ERR_TIMED_OUT: the deadline
+ * has passed. ERR_CHANNEL_LOST: the plugin refused. Never blocks. */
 tcpx_status net_setup_finish(struct net_setup *setup,
 			     struct net_setup_result *out_result) TCPX_MUST_CHECK;
 
@@ -116,8 +118,8 @@ tcpx_status net_setup_finish(struct net_setup *setup,
 tcpx_status net_setup_wait(struct net_setup *setup,
 			   struct net_setup_result *out_result) TCPX_MUST_CHECK;
 
-/* The result is no longer wanted: it is closed as soon as the operation ends; a registration is
- * closed with its comm. Frees setup. */
+/* Gives up the result: it is closed as soon as the operation ends; a registration is closed with
+ * its comm. Frees setup. */
 void net_setup_abandon(struct net_setup *setup);
 
 /* Checks the handle of another process before it is given to the plugin, which trusts it. A TCPX
@@ -127,7 +129,7 @@ void net_setup_abandon(struct net_setup *setup);
  * thread. */
 tcpx_status net_handle_check(const struct net_plugin *plugin, bool trusted, bool same_host,
 			     uint8_t handle[NCCLNET_HANDLE_BYTES]) TCPX_MUST_CHECK;
-bool net_handle_is_known(const struct net_plugin *plugin); /* the layout is known: it is checked */
+bool net_handle_is_known(const struct net_plugin *plugin); /* whether the layout is known */
 
 /* The handle to send to the peer: NCCLNET_HANDLE_BYTES bytes. */
 const uint8_t *net_listener_handle(const struct net_listener *listener);

@@ -6,7 +6,9 @@
 #include "base/clock.h"
 #include "plugin/setup_priv.h"
 
-#define PAUSE_FIRST_NS 20000 /* between calls, which have no event and may depend on the peer's */
+/* Pause between calls: no event tells when to call again, and the result may depend on the calls of
+ * the peer. */
+#define PAUSE_FIRST_NS 20000
 #define PAUSE_MAX_NS 1000000
 
 #define NOT_TAKEN "the plugin took no message (tcpx-gpudirect(7), OTHER PLUGINS)"
@@ -82,8 +84,8 @@ static tcpx_status first_through(struct net_setup *setup, struct net_mr *mr)
 	return status;
 }
 
-/* Registers a page to send the empty message from: the plugin wants registered memory, but reads
- * nothing of it. */
+/* Registers a page for the empty message: the plugin wants registered memory, but reads nothing of
+ * it. */
 static tcpx_status first_memory(struct net_setup *setup, struct net_mr **out_mr)
 {
 	static _Alignas(NET_MR_PAGE) char page[NET_MR_PAGE];
@@ -128,7 +130,7 @@ static tcpx_status first_send_body(struct net_setup *setup)
 		status = net_mr_drop(setup, mr);
 		mr = NULL;
 	}
-	net_comm_unuse(comm, mr); /* the plugin may still use mr: it is closed with the comm */
+	net_comm_unuse(comm, mr); /* the plugin may still use mr, which is closed with the comm */
 	return status;
 }
 

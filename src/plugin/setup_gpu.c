@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The GPU around calls of a plugin: it is made current, and until it is ready one call runs at a
- * time.
+ * Makes a GPU current around calls of a plugin, and lets these calls run one at a time until the
+ * GPU is ready.
  *
  * A TCPX plugin makes a GPU's page pool in the call that completes an accept, on the caller's
  * thread and without a lock: two such calls at the same time unmap each other's pages. Nothing else
- * makes the pool, so only an accept that returned a comm proves that it exists. It is not known
- * before which call of an accept completes it, so each call takes a turn and returns it at its end:
- * no turn is held while an operation waits for its peer. A call that does not return loses its turn
- * after half of the time that its operation had left, so that the GPU's other channels can
+ * makes the pool, so only an accept that returned a comm proves that it exists. It is not known in
+ * advance which call of an accept completes it, so each call takes a turn and returns it at its
+ * end: no turn is held while an operation waits for its peer. A call that does not return loses its
+ * turn after half of the time that its operation had left, so that the GPU's other channels can
  * continue. docs/design/ncclnet.md says why two processes never wait for each other here.
  */
 #include <stdio.h>
@@ -16,8 +16,8 @@
 #include "base/clock.h"
 #include "plugin/setup_priv.h"
 
-/* Calls that make no pool wait for their turn as well, but not for long: an accept that blocks may
- * need the connect of another process, and that process may need one of this process. */
+/* Calls that make no pool wait for their turn too, but not for long: an accept that blocks may need
+ * the connect of another process, and that process may in turn need a connect of this process. */
 #define OTHERS_WAIT_NS (500 * CLOCK_MS_NS)
 
 static int64_t sooner_ns(int64_t a, int64_t b)
@@ -25,8 +25,8 @@ static int64_t sooner_ns(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* The GPU whose pool an accept makes; -1: the plugin makes no pools. On a thread on which no GPU
- * was made current, that is the first GPU. */
+/* The GPU whose pool an accept makes; -1: the plugin makes no pools. Without a GPU in the options
+ * that is GPU 0, which is current on a new thread. */
 static int pool_gpu(const struct net_setup *setup)
 {
 	const struct net_setup_opts *opts = &setup->opts;
@@ -44,7 +44,8 @@ static bool gpu_ready(const struct net_plugin *plugin, int gpu)
 	       atomic_load_explicit(&plugin->gpus_ready, memory_order_acquire) >> gpu & 1;
 }
 
-/* Under first_lock. Waits until the turn is free, its holder is stuck, or the GPU is ready. */
+/* Waits until the turn is free, its holder is stuck, or the GPU is ready. Returns the time. Called
+ * under first_lock. */
 static int64_t turn_wait(struct net_setup *setup, int gpu)
 {
 	struct net_plugin *plugin = setup->opts.plugin;
@@ -145,7 +146,7 @@ void net_gpu_ready(struct net_setup *setup)
 					 memory_order_release);
 }
 
-/* Under first_lock. Writes which operation has the turn that setup waits for. */
+/* Writes which operation has the turn that setup waits for. Called under first_lock. */
 static void turn_state(const struct net_setup *setup, int gpu, char *out, size_t size)
 {
 	const struct net_gpu_turn *turn = &setup->opts.plugin->turns[gpu];

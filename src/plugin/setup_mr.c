@@ -80,7 +80,8 @@ static tcpx_status register_pieces(struct net_setup *setup, struct net_mr *mr, u
 	return TCPX_OK;
 }
 
-/* A result that is not taken stays in the comm's list until the comm is closed. */
+/* Registers the memory. A registration that the caller does not take stays in the comm's list until
+ * the comm is closed. */
 static tcpx_status register_body(struct net_setup *setup)
 {
 	struct net_mr *mr = setup->mr;

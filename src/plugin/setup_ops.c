@@ -6,7 +6,8 @@
 
 #include "plugin/setup_priv.h"
 
-#define RETRY_FIRST_NS 100000 /* between calls that returned no comm, for which there is no event */
+/* Pause after a call that returned no comm: no event tells when to call again. */
+#define RETRY_FIRST_NS 100000
 #define RETRY_MAX_NS 5000000
 
 tcpx_status net_opts_check(const struct net_setup_opts *opts)
@@ -63,7 +64,7 @@ static struct net_comm *comm_new(const struct net_setup_opts *opts, bool sends)
 	return comm;
 }
 
-/* One call of a connect or accept. rc 0 without a comm: call again. */
+/* Makes one call of a connect or accept. Result 0 without a comm: call again. */
 static ncclnet_result call_connect(struct net_setup *setup)
 {
 	struct net_comm *comm = setup->comm;
@@ -262,8 +263,9 @@ static tcpx_status drop_all(struct net_setup *setup)
 	return status;
 }
 
-/* NCCL deregisters before it closes. But while a request is under way, TCPX's helper threads use
- * registrations until close has joined them, and TCPX's deregMr does not use the comm. */
+/* Whether registrations are dropped after the comm is closed. NCCL deregisters before it closes,
+ * but while a request is under way, TCPX's helper threads use registrations until close has joined
+ * them. TCPX's deregMr does not use the comm. */
 static int drops_last(const struct net_comm *comm)
 {
 	return comm->counts.posted != comm->counts.done &&
@@ -351,7 +353,7 @@ tcpx_status net_connect_start(const struct net_setup_opts *opts,
 	return comm_start(opts, "connect", connect_body, handle, NULL, out_setup);
 }
 
-/* Closes the listener in any case. */
+/* Accepts a comm, and closes the listener unless the accept gave up between two calls. */
 static tcpx_status accept_body(struct net_setup *setup)
 {
 	tcpx_status status = retry_until_comm(setup, call_accept);
@@ -359,8 +361,8 @@ static tcpx_status accept_body(struct net_setup *setup)
 
 	if (setup->leaks)
 		return status;
-	setup->makes_pool =
-		false; /* closing needs no turn, which none would get after the deadline */
+	/* Closing needs no turn, and would get none after the deadline. */
+	setup->makes_pool = false;
 	(void)listener_close(setup);
 	if (!status)
 		return TCPX_OK;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records the calls of this library into a plugin: one adapter around those of all versions. */
+/* The adapter that records the library's calls into a plugin, and passes them to the adapter of the
+ * plugin's version. */
 #include "plugin/traced.h"
 
 #include <dlfcn.h>
@@ -11,7 +12,8 @@
 #include "trace/observe.h"
 #include "trace/start.h"
 
-/* What the members get as their table. Lives as long as the plugin: for ever. */
+/* The table argument of the recording adapter's functions. It lives as long as the plugin, which is
+ * never unloaded. */
 struct traced {
 	struct net_adapter adapter;
 	const struct net_adapter *real;
@@ -185,7 +187,7 @@ static ncclnet_result traced_consumed(const void *table, void *comm, void *reque
 	ncclnet_result rc;
 
 	if (!TRACED(table)->real->has_consumed(TRACED(table)->table))
-		return REAL(table, consumed, comm, request); /* no call of the plugin */
+		return REAL(table, consumed, comm, request); /* the plugin is not called */
 	trace_begin_request(&span, TRACE_CONSUMED, request);
 	rc = REAL(table, consumed, comm, request);
 	trace_consumed(&span, rc);

@@ -22,7 +22,8 @@ tcpx_status sys_addr_parse(const char *text, uint16_t port, struct sockaddr_stor
  * the next call of this thread. */
 const char *sys_addr_split(const char *text, char host[SYS_HOST_MAX], uint16_t *out_port);
 
-/* "10.0.0.1:80", "[fe80::1%eth0]:80"; without the port "10.0.0.1", "fe80::1%eth0". Returns buf. */
+/* Writes "10.0.0.1:80" or "[fe80::1%eth0]:80"; sys_addr_host_text leaves out the port: "10.0.0.1",
+ * "fe80::1%eth0". Returns buf. */
 const char *sys_addr_text(const struct sockaddr_storage *addr, char buf[SYS_ADDR_TEXT]);
 const char *sys_addr_host_text(const struct sockaddr_storage *addr, char buf[SYS_ADDR_TEXT]);
 
@@ -30,13 +31,13 @@ socklen_t sys_addr_len(const struct sockaddr_storage *addr);
 uint16_t sys_addr_port(const struct sockaddr_storage *addr);
 void sys_addr_set_port(struct sockaddr_storage *addr, uint16_t port);
 
-/* 127/8, ::1, and 127/8 mapped into v6. */
+/* Whether the address is in 127/8, ::1, or in 127/8 mapped into v6. */
 int sys_addr_is_loopback(const struct sockaddr_storage *addr);
 int sys_addr_is_any(const struct sockaddr_storage *addr); /* 0.0.0.0 or :: */
 int sys_addr_is_link_local(const struct sockaddr_storage *addr);
 
-/* The scope of an address; v4 mapped into v6 counts as v4. NONE: not the address of one host: a
- * wildcard, multicast, broadcast, another family. */
+/* The scope of an address; v4 mapped into v6 counts as v4. NONE: not the address of one host, but a
+ * wildcard, a multicast or broadcast address, or one of another family. */
 enum sys_scope { SYS_SCOPE_NONE, SYS_SCOPE_LOOPBACK, SYS_SCOPE_LINK, SYS_SCOPE_WIDE };
 enum sys_scope sys_addr_scope(const struct sockaddr_storage *addr);
 /* Whether an address that the other end of a link announces as its own may be dialled: its scope is
@@ -44,14 +45,14 @@ enum sys_scope sys_addr_scope(const struct sockaddr_storage *addr);
 int sys_addr_may_be_of(const struct sockaddr_storage *addr, const struct sockaddr_storage *link,
 		       int same_host);
 
-/* Same family, address and v6 scope; ports are ignored. */
+/* Whether family, address and v6 scope are equal; ports are ignored. */
 int sys_addr_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
 
-/* Whether the first prefix bits agree (and the family). */
+/* Whether the families and the first prefix bits are equal. */
 int sys_addr_same_subnet(const struct sockaddr_storage *a, const struct sockaddr_storage *b,
 			 unsigned prefix);
 
-/* A number per source of connections: a v4 address, a v6 /64, all of loopback. */
+/* A number that identifies a source of connections: a v4 address, a v6 /64, or all of loopback. */
 uint64_t sys_addr_source(const struct sockaddr_storage *addr);
 
 #endif

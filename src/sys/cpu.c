@@ -83,7 +83,8 @@ static unsigned quota_cores(long long quota, long long period)
 	return (unsigned)((quota + period - 1) / period);
 }
 
-/* The quota of one folder; 0: none. v2: "max 100000" or "150000 100000". */
+/* The cgroup quota of one folder, in cores; 0: none. In v2 the file has "max 100000" or "150000
+ * 100000". */
 static unsigned folder_quota(const char *folder, int v2)
 {
 	char path[CPU_PATH_MAX + 32], text[64];
@@ -133,7 +134,7 @@ static unsigned group_quota(const char *mount, const char *group, int v2)
 	}
 }
 
-/* "cpu" among the comma-separated controllers of a v1 hierarchy. */
+/* Whether "cpu" is among the comma-separated controllers of a v1 hierarchy. */
 static int names_cpu(const char *controllers)
 {
 	size_t len;
@@ -198,7 +199,7 @@ void sys_thread_slice(uint64_t ns)
 	} attr = {.size = sizeof(attr), .policy = SCHED_OTHER, .runtime = ns};
 
 	if (sched_getscheduler(0) != SCHED_OTHER)
-		return;				  /* the user's choice */
+		return;				  /* the user has chosen another policy */
 	attr.nice = getpriority(PRIO_PROCESS, 0); /* of this thread */
 	(void)syscall(SYS_sched_setattr, 0, &attr, 0);
 }

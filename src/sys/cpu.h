@@ -38,7 +38,7 @@ void sys_thread_place(pthread_t thread, const struct cpus *cpus);
 tcpx_status sys_thread_start(pthread_t *out_thread, const char *name, void *(*fn)(void *arg),
 			     void *arg);
 
-/* For loops that wait for a store of another thread. */
+/* Tells the processor that a loop waits for a store of another thread. */
 static inline void sys_cpu_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

@@ -29,7 +29,7 @@ struct libcrypto {
 
 static const struct {
 	const char *symbol;
-	size_t offset; /* of the pointer in struct libcrypto */
+	size_t offset; /* of the function pointer in struct libcrypto */
 } entries[] = {
 #define CRYPTO_ENTRY(name, symbol, result, params) {symbol, offsetof(struct libcrypto, name)},
 	LIBCRYPTO_LIST(CRYPTO_ENTRY)
@@ -40,7 +40,7 @@ static struct libcrypto crypto; /* stays loaded */
 static libcrypto_mac *hmac;	/* stays allocated */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool there;
-static char reason[256]; /* guarded by lock until there is set, constant after that */
+static char reason[256]; /* guarded by lock until `there` is set, constant after that */
 
 static tcpx_status openssl_failed(const char *what)
 {
@@ -128,7 +128,8 @@ static tcpx_status sha256(const void *data, size_t len, uint8_t *out)
 	return openssl_failed("SHA-256");
 }
 
-/* Returns the first algorithm that the library refuses, as in FIPS mode, or NULL. Under lock. */
+/* Returns the first algorithm that the library refuses, as in FIPS mode, or NULL. Called under
+ * lock. */
 static const char *refused_algorithm(void)
 {
 	uint8_t secret[SYS_KEY_BYTES] = {1}, key[SYS_KEY_BYTES], digest[SYS_HASH_BYTES];
@@ -146,7 +147,7 @@ static const char *refused_algorithm(void)
 	return NULL;
 }
 
-/* Under lock. */
+/* Loads libcrypto, or sets the reason why it cannot be used. Called under lock. */
 static void load_libcrypto(void)
 {
 	const char *path = config_text(CONFIG_CRYPTO_LIBRARY), *why;

@@ -21,11 +21,11 @@ struct sys_span {
 /* 1: everything that is declared here works in this process. A library that refuses one of the
  * algorithms, as in FIPS mode, counts as missing. */
 int sys_crypto_available(void);
-const char *sys_crypto_reason(void); /* what provides it, or why it is missing; static */
-/* Over the concatenation of spans. ERR_UNSUPPORTED without crypto. */
+const char *sys_crypto_reason(void); /* which library provides it, or why it is missing; static */
+/* Computes the HMAC of the concatenated spans. ERR_UNSUPPORTED without crypto. */
 tcpx_status sys_hmac_sha256(const uint8_t key[32], const struct sys_span *spans, unsigned count,
 			    uint8_t out[32]);
-/* Over the concatenation of spans, at most 4 KiB. Errors of this and the calls below:
+/* Computes the hash of the concatenated spans, at most 4 KiB. Errors of this and the calls below:
  * ERR_UNSUPPORTED without crypto, ERR_INTERNAL if the library fails. */
 tcpx_status sys_sha256(const struct sys_span *spans, unsigned count, uint8_t out[SYS_HASH_BYTES]);
 /* Ed25519 (RFC 8032). The secret key is 32 random bytes. verify: ERR_AUTH if the signature is not

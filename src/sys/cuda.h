@@ -136,10 +136,10 @@ struct sys_cuda_gpu {
 	const struct sys_cuda *api;
 	uint32_t ordinal;
 	cuda_device device;
-	cuda_ctx ctx; /* the primary one, retained */
+	cuda_ctx ctx; /* the primary context, retained */
 	char pci[16]; /* "0000:17:00.0", lower case, as sysfs spells it */
 	char name[64];
-	int numa;		  /* node of the host memory next to it; -1: unknown */
+	int numa;		  /* node of the nearest host memory; -1: unknown */
 	uint32_t sms, capability; /* capability: 10 x major + minor */
 	uint64_t bytes;
 };
@@ -151,10 +151,11 @@ struct sys_cuda_gpu {
  */
 const struct sys_cuda *sys_cuda_driver(void);
 
-/* ERR_UNSUPPORTED (no driver), ERR_INVALID (no such device: says how many are visible),
- * ERR_NO_MEMORY, ERR_SYSTEM (the driver's own error). Nested gets are counted. Any thread. */
+/* Retains the primary context of a visible device. ERR_UNSUPPORTED (no driver), ERR_INVALID (no
+ * such device: says how many are visible), ERR_NO_MEMORY, ERR_SYSTEM (the driver's own error).
+ * Nested gets are counted. Any thread. */
 tcpx_status sys_cuda_get(uint32_t ordinal, struct sys_cuda_gpu **out_gpu);
-void sys_cuda_put(struct sys_cuda_gpu *gpu); /* the last one releases the primary context */
+void sys_cuda_put(struct sys_cuda_gpu *gpu); /* the last put releases the primary context */
 
 /* Pushes the device's context onto the stack of this thread and switches the thread to relaxed
  * capture mode; pop undoes both. ERR_SYSTEM. */

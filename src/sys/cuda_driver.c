@@ -30,7 +30,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static const struct entry {
 	const char *symbol;
 	int since;
-	size_t offset; /* of the pointer in struct sys_cuda */
+	size_t offset; /* of the function pointer in struct sys_cuda */
 } entries[] = {
 #define CUDA_ENTRY(name, symbol, since, params) {symbol, since, offsetof(struct sys_cuda, name)},
 	SYS_CUDA_LIST(CUDA_ENTRY)
@@ -88,7 +88,7 @@ static tcpx_status load_open(const char *path, void **out_handle)
 	return TCPX_OK;
 }
 
-/* Functions newer than the driver stay NULL. */
+/* Finds the driver's functions; those that are newer than the driver stay NULL. */
 static tcpx_status load_symbols(const char *path, void *handle, struct sys_cuda *api)
 {
 	int oldest = api->version > SYS_CUDA_DRIVER_MIN ? api->version : SYS_CUDA_DRIVER_MIN;
@@ -108,7 +108,8 @@ static tcpx_status load_symbols(const char *path, void *handle, struct sys_cuda 
 	return TCPX_OK;
 }
 
-/* Runs first, so that an old driver is reported as old and not as incomplete. */
+/* Reads the driver's version. Runs first, so that an old driver is reported as old and not as
+ * incomplete. */
 static tcpx_status load_version(const char *path, void *handle, struct sys_cuda *api)
 {
 	cuda_result (*ask)(int *out) = NULL;
@@ -164,8 +165,8 @@ static tcpx_status load_start(struct sys_cuda *api)
 	return TCPX_OK;
 }
 
-/* Under the lock. An initialised driver stays loaded, even after a failure, because it has
- * threads. */
+/* Loads and initialises the driver. Called under cuda.lock. An initialised driver stays loaded,
+ * even after a failure, because it has threads. */
 static tcpx_status load_driver(void)
 {
 	const char *path = config_text(CONFIG_CUDA_LIBRARY);

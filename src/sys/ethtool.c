@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Statistics of a NIC by the ethtool ioctl, or from a file. */
+/* Reads statistics of a NIC by the ethtool ioctl, or from a file. */
 #include "sys/ethtool.h"
 
 #include <ctype.h>
@@ -20,7 +20,7 @@
 #include "sys/fd.h"
 #include "sys/sock.h"
 
-#define STATISTICS_MAX 65536 /* drivers with many queues have */
+#define STATISTICS_MAX 65536 /* a NIC with more is treated as one without statistics */
 
 static int all_digits(const char *text, size_t len)
 {

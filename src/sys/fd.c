@@ -15,8 +15,8 @@
 #define FD_LIMIT (1u << 20) /* default of fs.nr_open; descriptors above it stay open in a child */
 #define WORD_BITS 64u
 /* Limit for both sides of the gate: the fork handler of another library may wait for a lock that
- * our caller holds, and a signal handler may fork in the middle of a call. After such a wait a
- * child may keep one descriptor. */
+ * our caller holds, and a signal handler may fork in the middle of a call. If the limit is reached,
+ * a child may keep one descriptor. */
 #define GATE_NS (100 * CLOCK_MS_NS)
 
 static _Atomic uint64_t table[FD_LIMIT / WORD_BITS];
@@ -57,7 +57,7 @@ void sys_fd_own(int fd)
 int sys_fd_end(int fd)
 {
 	sys_fd_own(fd);
-	atomic_fetch_sub(&inside, 1); /* no system call after the call, which keeps its errno */
+	atomic_fetch_sub(&inside, 1); /* no system call, so errno stays that of the opening one */
 	return fd;
 }
 
@@ -67,7 +67,8 @@ void sys_fd_close(int fd)
 
 	law_free("close");
 	sys_fd_begin();
-	/* Before close(), or another thread that gets the same number would lose its record. */
+	/* Before close(): otherwise another thread that gets the same number could lose its
+	 * record. */
 	if (fd >= 0 && (uint32_t)fd < FD_LIMIT)
 		atomic_fetch_and(&table[(uint32_t)fd / WORD_BITS],
 				 ~(UINT64_C(1) << (uint32_t)fd % WORD_BITS));
@@ -87,7 +88,8 @@ void sys_fd_in_parent(void)
 	atomic_fetch_sub(&forking, 1);
 }
 
-/* Only close(): it drops the child's reference. shutdown() would end the parent's connection. */
+/* Closes the descriptors by close(), which drops the child's reference. shutdown() would end the
+ * parent's connection. */
 void sys_fd_in_child(void)
 {
 	uint32_t used = atomic_load(&words);
@@ -99,7 +101,7 @@ void sys_fd_in_child(void)
 		for (; bits; bits &= bits - 1)
 			close((int)(word * WORD_BITS + (uint32_t)__builtin_ctzll(bits)));
 	}
-	atomic_store(&inside, 0); /* those threads do not exist in the child */
+	atomic_store(&inside, 0); /* the threads that it counts do not exist in the child */
 	atomic_store(&forking, 0);
 	errno = err;
 }

@@ -88,7 +88,8 @@ tcpx_status sys_iface_list(struct sys_iface **out_ifaces, unsigned *out_count)
 	return TCPX_OK;
 }
 
-/* if_nametoindex() accepts an alternative name too, but none of more than 15 bytes. */
+/* The index of an interface. if_nametoindex() accepts alternative names too, but none of more than
+ * 15 bytes. */
 unsigned sys_iface_number(const char *name)
 {
 	struct {

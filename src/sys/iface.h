@@ -16,7 +16,7 @@ struct sys_iface {
 	int loopback, carrier;
 };
 
-/* All addresses; the caller frees the list with free(). ERR_SYSTEM; ERR_NO_MEMORY;
+/* Lists all addresses; the caller frees the list with free(). ERR_SYSTEM; ERR_NO_MEMORY;
  * ERR_NO_DESCRIPTORS. */
 tcpx_status sys_iface_list(struct sys_iface **out_ifaces, unsigned *out_count);
 
@@ -36,7 +36,7 @@ tcpx_status sys_iface_list(struct sys_iface **out_ifaces, unsigned *out_count);
  * malformed entry; ERR_LIMIT: more than max. */
 tcpx_status sys_iface_expand(const char *list, struct sockaddr_storage *out_addrs, unsigned max,
 			     unsigned *out_count);
-/* The same for these interfaces. */
+/* As sys_iface_expand, but for the given interfaces instead of those of the host. */
 tcpx_status sys_iface_expand_of(const char *list, const struct sys_iface *ifaces, unsigned nifaces,
 				struct sockaddr_storage *out_addrs, unsigned max,
 				unsigned *out_count);

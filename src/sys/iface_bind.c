@@ -20,15 +20,15 @@ struct expansion {
 	unsigned niface;
 	struct sockaddr_storage *out;
 	unsigned max, count;
-	bool without; /* the list excludes */
-	char *list;   /* if it excludes: its entries, without the ^ */
+	bool without; /* the list begins with ^: it excludes */
+	char *list;   /* if the list excludes: its entries, without the ^ */
 };
 
 /* One entry of the list. */
 struct entry {
 	enum { NAMED, EXACT, BEGINNING, GLOB, SUBNET, ADDRESS } kind;
 	const char *text;
-	char name[IF_NAMESIZE]; /* of NAMED: the interface's primary name */
+	char name[IF_NAMESIZE]; /* for NAMED: the interface's primary name */
 	struct sockaddr_storage addr;
 	unsigned prefix;
 };
@@ -122,7 +122,7 @@ static bool is_interface(const struct expansion *e, const char *name, char out[I
 			snprintf(out, IF_NAMESIZE, "%s", name);
 			return true;
 		}
-	/* a name with a colon would be cut there */
+	/* sys_iface_number() would cut the name at a colon */
 	index = strchr(name, ':') ? 0 : sys_iface_number(name);
 	return index && if_indextoname(index, out);
 }
@@ -253,7 +253,7 @@ static tcpx_status add_interface(struct expansion *e, const char *name)
 	return status;
 }
 
-/* A pattern: adds each interface that matches. A subnet: adds each interface's first address in
+/* For a pattern, adds each interface that matches; for a subnet, each interface's first address in
  * it. */
 static tcpx_status add_matching(struct expansion *e, const struct entry *entry)
 {
@@ -328,7 +328,7 @@ static int is_container(const char *name)
 	return 0;
 }
 
-/* Mb/s; 0: unknown. */
+/* The speed of an interface in Mb/s; 0: unknown. */
 static long interface_speed(const char *name)
 {
 	char path[PATH_MAX], text[32] = "";

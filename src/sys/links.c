@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Changes of interfaces by NETLINK_ROUTE. */
+/* Reports changes of interfaces, which NETLINK_ROUTE delivers. */
 #include "sys/links.h"
 
 #include <errno.h>
@@ -49,7 +49,7 @@ void sys_links_read(const struct sys_links *links, const void *messages, size_t 
 			report_link(links, head);
 }
 
-/* Changes were lost because there were too many: request the state of all interfaces. */
+/* Requests the state of all interfaces, after changes were lost because there were too many. */
 static void request_all_links(const struct sys_links *links)
 {
 	struct {
@@ -75,7 +75,7 @@ static void on_message(struct sys_watch *watch, uint32_t events)
 		ssize_t got = recvfrom(watch->fd, buf, sizeof(buf), 0, (struct sockaddr *)&from,
 				       &from_len);
 
-		if (got > 0 && !from.nl_pid) /* the kernel, not another process */
+		if (got > 0 && !from.nl_pid) /* from the kernel, not from another process */
 			sys_links_read(links, buf, (size_t)got);
 		else if (got < 0 && errno == ENOBUFS)
 			request_all_links(links);

@@ -18,7 +18,7 @@ struct sys_links {
 
 /* The caller sets changed and arg. ERR_SYSTEM, ERR_NO_DESCRIPTORS: no events come, fd is -1. */
 tcpx_status sys_links_open(struct sys_loop *loop, struct sys_links *links);
-void sys_links_close(struct sys_links *links); /* also after a failed open */
+void sys_links_close(struct sys_links *links); /* also to be called after a failed open */
 
 /* Parses messages of the kernel; truncated and unknown ones are skipped. */
 void sys_links_read(const struct sys_links *links, const void *messages, size_t len);

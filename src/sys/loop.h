@@ -12,23 +12,25 @@
 
 struct sys_loop;
 
-/* One descriptor. fn may delete this or any other watch; a deleted one is not called any more. */
+/* One descriptor. fn may delete this or any other watch; the fn of a deleted watch is not called
+ * any more. */
 struct sys_watch {
 	int fd;
 	uint32_t events; /* EPOLLIN, EPOLLOUT */
 	void (*fn)(struct sys_watch *watch, uint32_t events);
-	uint64_t generation; /* the loop's */
+	uint64_t generation; /* not used */
 	struct list_node node;
 };
 
-/* fn runs on the loop's thread, once, when due; may set itself again. */
+/* fn runs on the loop's thread, once, when due; fn may set the timer again. */
 struct sys_timer {
 	int64_t due_ns;
 	void (*fn)(struct sys_timer *timer, int64_t now_ns);
 	struct list_node node; /* in a sorted list, because there are few */
 };
 
-/* A call from another thread; fn runs on the loop's thread, in order, once per post. */
+/* A call from another thread; fn runs on the loop's thread, in the order of the posts, once per
+ * post. */
 struct sys_post {
 	void (*fn)(struct sys_post *post);
 	struct list_node node;

@@ -40,7 +40,7 @@ struct mapping {
 };
 
 struct look {
-	uint64_t at, end; /* the rest of the range */
+	uint64_t at, end; /* the rest of the range that is looked at */
 	struct sys_maps found;
 };
 
@@ -78,8 +78,9 @@ static void note_unwritable(struct look *look, const char *perms)
 	memcpy(look->found.write_perms, perms, strlen(perms) + 1);
 }
 
-/* Whether memory can vanish by a truncation. Devices cannot be truncated (pinned memory of a GPU
- * driver is a mapping of one), nor can anonymous memory that the kernel shows as a file. */
+/* Whether the memory of a mapping with that name can vanish by a truncation. Devices cannot be
+ * truncated (pinned memory of a GPU driver is a mapping of one), nor can anonymous memory that the
+ * kernel shows as a file. */
 static int can_shrink(const char *name)
 {
 	struct stat st;
@@ -149,7 +150,7 @@ static int look_by_ioctl(int fd, struct look *look)
 	}
 }
 
-/* "start-end perms offset device inode   name" */
+/* Parses "start-end perms offset device inode name". */
 static int parse_line(char *line, struct mapping *out)
 {
 	char perms[5];

@@ -6,12 +6,12 @@
 #include <stdint.h>
 
 struct sys_maps {
-	int readable, writable; /* whether every page of the range is */
+	int readable, writable; /* whether every page of the range is readable, or writable */
 	/* Whether some page belongs to a file, a memfd or shared memory, which can vanish by a
 	 * truncation. Devices and anonymous memory cannot be truncated. */
 	int file;
-	/* The first address without that permission, and the permissions there: "r--p", or "" if
-	 * nothing is mapped. */
+	/* The first address that is not readable, or not writable, and the permissions there:
+	 * "r--p", or "" if nothing is mapped. */
 	uint64_t no_read, no_write;
 	char read_perms[5], write_perms[5];
 };
@@ -20,7 +20,7 @@ struct sys_maps {
  * Linux 6.11 the time grows with the number of mappings. */
 int sys_maps_look(const void *addr, uint64_t length, struct sys_maps *out);
 
-/* The same from the text of /proc/self/maps, as needed before Linux 6.11. */
+/* As sys_maps_look, but from the text of /proc/self/maps, as needed before Linux 6.11. */
 int sys_maps_read(const void *addr, uint64_t length, struct sys_maps *out);
 
 #endif

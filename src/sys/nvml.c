@@ -17,7 +17,7 @@ struct nvml {
 
 static const struct {
 	const char *symbol;
-	size_t offset; /* of the pointer in struct nvml */
+	size_t offset; /* of the function pointer in struct nvml */
 } entries[] = {
 #define NVML_ENTRY(name, symbol, params) {symbol, offsetof(struct nvml, name)},
 	NVML_LIST(NVML_ENTRY)

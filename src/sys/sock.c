@@ -225,7 +225,8 @@ void sys_sock_congestion_fit(int fd, const char *wanted)
 	    sys_sock_local(fd, &here) != TCPX_OK || sys_sock_remote(fd, &there) != TCPX_OK ||
 	    !sys_addr_same_host(&here, &there))
 		return;
-	/* bbr paces: within a host that costs half of the rate, and a timer per burst. */
+	/* bbr paces its packets: within a host, pacing costs half of the rate, and a timer per
+	 * burst. */
 	if (sys_sock_congestion_set(fd, "cubic"))
 		sys_sock_congestion_set(fd, "reno"); /* always allowed */
 }

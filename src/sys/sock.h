@@ -29,7 +29,8 @@ tcpx_status sys_sock_bind_device(int fd, const char *device);
 tcpx_status sys_sock_listen(const struct sockaddr_storage *addr, const char *device, uint16_t *port,
 			    int backlog, int *out_fd);
 
-/* Options; each returns 0 or an errno. No connection fails because of them. */
+/* Set options; each returns 0 or an errno. A connection does not fail if an option cannot be
+ * set. */
 int sys_sock_nodelay(int fd);
 /* Before connect or listen: limits the payload of a packet in both directions. */
 int sys_sock_segment(int fd, unsigned bytes);
@@ -40,7 +41,8 @@ int sys_sock_defer_accept(int fd, int seconds);
 int sys_sock_reset_on_close(int fd);
 int sys_sock_congestion_set(int fd, const char *name);
 int sys_sock_congestion_get(int fd, char *buf, size_t cap); /* "" on failure */
-/* Sets the wanted congestion control; "": one without pacing if both ends are on this host. */
+/* Sets the wanted congestion control. If wanted is "", replaces bbr by a control without pacing if
+ * both ends are on this host. */
 void sys_sock_congestion_fit(int fd, const char *wanted);
 int sys_sock_error(int fd); /* reads and clears SO_ERROR */
 

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/* user is the memory that may vanish, ours is stable. Return the number of copied bytes; if fewer
+/* user is memory that may vanish; ours is stable. Both return the number of copied bytes; if fewer
  * than n, the next bytes of the user's memory, up to the end of their page at most, cannot be
  * accessed. Keeps errno. One system call each (docs/design/memory.md, "Measured"). */
 size_t sys_user_read(void *ours, const void *user, size_t n);

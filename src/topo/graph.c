@@ -139,7 +139,8 @@ static int same_place(const struct topo *topo, const struct topo_place *a,
 	return a->numa == b->numa || (!known && topo->nnodes == 1);
 }
 
-/* Writes the difference: a device, or PCI_NONE for something else. Returns 0. */
+/* Writes the difference to why: what differs, and the device, or PCI_NONE if it is no device.
+ * Returns 0. */
 static int report_difference(char *why, size_t cap, const char *what, pci_addr pci)
 {
 	char text[PCI_TEXT_MAX];

@@ -2,7 +2,8 @@
 /* CPUs near a GPU and a NIC, within the cpuset of the process. */
 #include "topo/nearby.h"
 
-/* The allowed CPUs of the node of place. 0: there is none, or the node is unknown. */
+/* The allowed CPUs of the NUMA node of place. Returns 0 if there are none, or the node is
+ * unknown. */
 static int node_cpus(const struct topo *topo, const struct topo_place *place,
 		     const struct cpus *allowed, struct cpus *out_cpus)
 {

@@ -11,9 +11,8 @@
 
 enum topo_near {
 	TOPO_NEAR_NIC, /* CPUs of the NIC's NUMA node */
-	TOPO_NEAR_GPU, /* CPUs of the GPU's node: that of the NIC is unknown, or none of its CPUs is
-			* allowed */
-	TOPO_NEAR_ANY, /* all allowed CPUs: neither node is known, or has allowed CPUs */
+	TOPO_NEAR_GPU, /* CPUs of the GPU's node: the NIC's is unknown, or has no allowed CPUs */
+	TOPO_NEAR_ANY, /* all allowed CPUs, because neither node is known and has allowed CPUs */
 };
 
 /*

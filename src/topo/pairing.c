@@ -9,7 +9,8 @@
 
 #define QUEUES_MAX 64
 
-/* RxDM's preset "a3vm": each NIC with its two GPUs. Domain 0, device 0, function 0. */
+/* RxDM's preset "a3vm": the PCI bus of each NIC and of its two GPUs. Domain, device and function
+ * are 0. */
 static const struct {
 	uint8_t nic_bus, gpu_bus[2];
 } preset[] = {
@@ -75,7 +76,7 @@ static int have_common_queue(const struct queues *a, const struct queues *b)
 	return 0;
 }
 
-/* Whether another GPU has the same NIC by the same source, and a common queue. */
+/* Whether another GPU has the same NIC, and a queue in common. */
 static int is_contradicted(const struct topo_pairs *pairs, const struct queues *queues, unsigned at)
 {
 	const struct topo_owner *owner = &pairs->owners[at];
@@ -88,7 +89,7 @@ static int is_contradicted(const struct topo_pairs *pairs, const struct queues *
 }
 
 /* Replaces the owners of this source that RxDM's queues contradict: first finds all of them, then
- * gives each the nearest NIC (after the preset) or no owner. */
+ * gives each the nearest NIC (if the source was the preset) or no owner. */
 static void drop_contradicted(const struct topo *topo, struct topo_pairs *pairs,
 			      const struct queues *queues, enum topo_source source)
 {
@@ -196,7 +197,7 @@ tcpx_status topo_pairing_check(const struct topo_pairs *pairs, pci_addr nic, pci
 	return error_next("use --nic %s for this GPU; TCPX_PAIRING=off tries it anyway", name);
 }
 
-/* The k-th GPU of a NIC, by address; PCI_NONE: no more. */
+/* The k-th GPU of a NIC, by address; PCI_NONE: the NIC has no more. */
 static pci_addr gpu_of_nic(const struct topo_pairs *pairs, pci_addr nic, unsigned k)
 {
 	for (unsigned i = 0; i < pairs->count; i++)
@@ -216,7 +217,7 @@ static unsigned rank_in_nic(const struct topo_pairs *pairs, pci_addr gpu)
 	return rank;
 }
 
-/* The GPU into whose pages flows of nic arrive for gpu; PCI_NONE: none. */
+/* The GPU into whose pages the flows for gpu arrive through nic; PCI_NONE: none. */
 static pci_addr landing_gpu(const struct topo_pairs *pairs, const struct topo_gpus *gpus,
 			    pci_addr nic, pci_addr gpu)
 {
@@ -254,7 +255,7 @@ tcpx_status topo_route(const struct topo_pairs *pairs, const struct topo_gpus *g
 	return TCPX_OK;
 }
 
-/* The owning NIC with the lowest address above last; PCI_NONE: no more. */
+/* The owning NIC with the lowest address above last; PCI_NONE: there is none. */
 static pci_addr next_nic(const struct topo_pairs *pairs, pci_addr last)
 {
 	pci_addr least = PCI_NONE;

@@ -3,8 +3,8 @@
  * The NIC through which a GPU receives. RxDM puts the rule of every flow on the NIC that owns the
  * GPU, wherever the flow arrives, and answers "Ok." in both cases; a receive on another NIC is
  * lost, and the plugin ends the process. None of RxDM's sockets names the owner
- * (docs/design/topo.md). It is derived, and RxDM's answers confirm or refute it. Sending may use
- * any NIC. Built once, then read-only, for any thread.
+ * (docs/design/topo.md). The owner is derived, and RxDM's answers confirm or refute it. Sending may
+ * use any NIC. Built once, then read-only, for any thread.
  */
 #ifndef TOPO_PAIRING_H
 #define TOPO_PAIRING_H
@@ -25,18 +25,18 @@ enum topo_rxdm_answer {
 };
 
 struct topo_owner {
-	pci_addr gpu, nic; /* nic: PCI_NONE without an owner */
+	pci_addr gpu, nic; /* nic: PCI_NONE if the GPU has no owner */
 	char nic_name[IF_NAMESIZE];
 	enum topo_source source;
 	enum topo_rxdm_answer rxdm;
 };
 
 struct topo_pairs {
-	struct topo_owner owners[TOPO_GPUS_MAX]; /* by GPU address */
+	struct topo_owner owners[TOPO_GPUS_MAX]; /* sorted by GPU address */
 	unsigned count;
 };
 
-/* Asks RxDM for the queues of one GPU: at most max; out_count: how many. */
+/* Asks RxDM for the queues of one GPU: writes at most max queues, and their number to out_count. */
 typedef enum topo_rxdm_answer (*topo_queues_fn)(void *arg, pci_addr gpu, int32_t *out_queues,
 						unsigned max, unsigned *out_count);
 
@@ -45,19 +45,20 @@ typedef enum topo_rxdm_answer (*topo_queues_fn)(void *arg, pci_addr gpu, int32_t
  * for the GPUs that it names; else the nearest NIC (of several the lowest address). ask may be
  * NULL. A GPU that RxDM does not know has no owner. GPUs of one NIC have different queues: if two
  * GPUs that the preset assigns to one NIC have the same queue, RxDM does not run the preset, and
- * the nearest NIC is used; if the same holds for that, these GPUs have no owner.
+ * the nearest NIC is used; if two GPUs of the nearest NIC have the same queue, too, these GPUs have
+ * no owner.
  */
 void topo_pairs_build(const struct topo *topo, topo_queues_fn ask, void *arg,
 		      struct topo_pairs *out_pairs);
 
-/* NULL: the GPU is not in the graph. */
+/* The owner NIC of a GPU. NULL: the GPU is not in the graph. */
 const struct topo_owner *topo_owner_of(const struct topo_pairs *pairs, pci_addr gpu);
 
-/* The NIC through which gpu receives. ERR_NOT_FOUND: unknown. */
+/* The NIC through which gpu receives. ERR_NOT_FOUND: that NIC is unknown. */
 tcpx_status topo_pairing(const struct topo_pairs *pairs, pci_addr gpu, pci_addr *out_nic);
 
 /* OK if gpu receives through nic. ERR_UNSUPPORTED: it does not; the error names both addresses and
- * the owner, its next step what to do. */
+ * the owner, and its next step says what to do. */
 tcpx_status topo_pairing_check(const struct topo_pairs *pairs, pci_addr nic, pci_addr gpu);
 
 /* Properties of GPUs that a relay needs; the caller, which knows the driver, answers them. */
@@ -68,7 +69,7 @@ struct topo_gpus {
 	void *arg;
 };
 
-/* How a GPU receives through a NIC: into pages of landing. That is the GPU itself, or, by relay, a
+/* How a GPU receives through a NIC: into pages of landing, which is the GPU itself, or, by relay, a
  * GPU of the NIC whose kernel writes to gpu by peer access. */
 struct topo_route {
 	pci_addr nic, gpu, landing; /* landing == gpu: no relay */

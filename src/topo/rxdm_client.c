@@ -61,7 +61,7 @@ static int set_timeout(const struct rxdm_query *q, int option)
 {
 	int64_t left_ns = q->deadline_ns - clock_now_ns();
 	struct timeval left = {.tv_sec = left_ns / CLOCK_S_NS,
-			       /* 0 would mean no limit */
+			       /* + 1 us, because 0 would mean no limit */
 			       .tv_usec = left_ns % CLOCK_S_NS / 1000 + 1};
 
 	if (left_ns <= 0) {
@@ -124,8 +124,8 @@ static tcpx_status build_path(struct rxdm_query *q, const char *prefix, const ch
 	return TCPX_OK;
 }
 
-/* Connects; waits up to the deadline while the backlog is full. The length of the address has no
- * NUL in it. */
+/* Connects; waits up to the deadline while the backlog is full. The address length passed to
+ * connect() does not include a NUL. */
 static tcpx_status connect_rxdm(struct rxdm_query *q)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -182,7 +182,7 @@ static tcpx_status query_rxdm(const char *prefix, const char *name, const struct
 	return status;
 }
 
-/* Turns an answer of another kind into an error: a refusal in words. */
+/* Sets the error for an answer of another kind, which is a refusal with RxDM's words. */
 static tcpx_status refusal_error(const struct wire_rxdm *answer, const char *gpu)
 {
 	const uint8_t *words = answer->bytes_len ? answer->bytes : answer->words;

@@ -9,7 +9,7 @@
  * root. */
 void topo_nic_facts(const char *root, struct topo_nic *nic);
 
-/* Adds the interfaces without a PCI function. */
+/* Adds the interfaces without a PCI function, from sysfs at root. */
 void topo_scan_virtuals(const char *root, struct topo *topo);
 
 /* Sorts devices and nodes as graph.h says. */

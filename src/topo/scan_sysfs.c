@@ -17,7 +17,8 @@
 #include "base/error.h"
 #include "sys/fd.h"
 
-/* Reads the first line of folder/name, without its end. 0, or -1: no such file, text is "". */
+/* Reads the first line of folder/name, without its end. Returns 0, or -1 if there is no such file;
+ * then text is "". */
 static int read_line(const char *folder, const char *name, char *text, size_t cap)
 {
 	char path[PATH_MAX];
@@ -62,8 +63,8 @@ static int parse_root(const char *name, uint64_t *out_root)
 }
 
 /* Finds the place of a device from the folders above it:
- * .../pci0000:00/BRIDGE/.../FUNCTION[/virtio0]. Modifies real. -1: not part of PCI, or nested too
- * deeply. */
+ * .../pci0000:00/BRIDGE/.../FUNCTION[/virtio0]. Modifies real. Returns -1 if the device is not part
+ * of PCI, or nested too deeply. */
 static int place_from_path(char *real, struct topo_place *place)
 {
 	pci_addr path[TOPO_BRIDGES_MAX + 1], addr;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collects a run's surroundings. */
+/* Writes the context of a trace: environment, loaded objects, devices, sockets, counters. */
 #include "trace/context.h"
 
 #include <arpa/inet.h>
@@ -29,12 +29,13 @@ extern char **environ;
 
 /* ---- environment ---- */
 
-/* Variables of transports and of what loads them; others may be private. */
+/* Variables of transports and of the programs that load them. Others are not recorded, because they
+ * may be private. */
 static const char *const env_shown[] = {
 	"NCCL_", "TCPX", "UCCL_", "CUDA_", "LD_",   "NVIDIA_",	   "FAKECUDA_",
 	"OMP_",	 "UCX_", "FI_",	  "GLOO_", "RANK=", "WORLD_SIZE=", "LOCAL_RANK=",
 };
-/* Where this trace goes, which differs in each run. */
+/* Not recorded: the files of this run, whose names differ in each run. */
 static const char *const env_left_out[] = {"TCPX_TRACE=", "TCPX_RECIPE_FILE="};
 
 static int begins_with(const char *text, const char *const *starts, size_t count)
@@ -132,7 +133,7 @@ static const char *nic_of(const struct ifaddrs *list, const struct sockaddr_stor
 			const struct sockaddr_in *mask = (const void *)list->ifa_netmask;
 			uint32_t bits = mask ? mask->sin_addr.s_addr : UINT32_MAX;
 
-			/* the whole of loopback's net is loopback's */
+			/* every address of loopback's network is loopback's */
 			if (a->sin_addr.s_addr == b->sin_addr.s_addr ||
 			    ((list->ifa_flags & IFF_LOOPBACK) &&
 			     !((a->sin_addr.s_addr ^ b->sin_addr.s_addr) & bits)))
@@ -158,7 +159,7 @@ static void put_address(FILE *out, const struct sockaddr_storage *addr)
 			ntohs(v6->sin6_port));
 }
 
-/* "socket.FD=LOCAL REMOTE NIC state N rtt US retrans N sent BYTES received BYTES" */
+/* Writes "socket.FD=LOCAL REMOTE NIC state N rtt US retrans N sent BYTES received BYTES". */
 static void write_socket(FILE *out, int fd, const struct ifaddrs *list)
 {
 	struct sockaddr_storage local, remote;
@@ -240,7 +241,7 @@ void trace_context_counter(const char *nic)
 	errno = err;
 }
 
-/* The kernel's own counters of all interfaces. */
+/* Writes the kernel's packet counts of all interfaces, and rx_devmem_pkts of NICs. */
 static void write_interfaces(FILE *out, enum trace_context_places place)
 {
 	const char *when = place == TRACE_AT_START ? "start" : "end";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which NIC and GPU a comm belongs to. */
+/* Determines which NIC and GPU a comm belongs to. */
 #include "trace/device.h"
 
 #include <dlfcn.h>
@@ -19,7 +19,7 @@
 #define DEVICES_MAX 32
 #define GPUS_MAX 64
 
-/* The driver's calls; the process has loaded it, or there is no current GPU. */
+/* Functions of the CUDA driver. If the process has not loaded the driver, no GPU is current. */
 #define DRIVER_CALLS(X)                                                                            \
 	X(current, "cuCtxGetCurrent", (cuda_ctx * out))                                            \
 	X(device, "cuCtxGetDevice", (cuda_device * out))                                           \
@@ -34,12 +34,12 @@ struct driver {
 static struct {
 	pthread_mutex_t lock;
 	char names[DEVICES_MAX][64], pcis[DEVICES_MAX][64];
-	unsigned known; /* bit dev */
+	unsigned known; /* bit i: names[i] and pcis[i] are set */
 	struct driver driver;
 	_Atomic int driver_found;
 	struct topo *topo;
 	struct topo_pairs pairs;
-	pci_addr gpus[GPUS_MAX]; /* by the driver's ordinal; PCI_NONE: not asked */
+	pci_addr gpus[GPUS_MAX]; /* by the driver's ordinal; PCI_NONE: not known yet */
 } dev = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void trace_device_start(void)
@@ -86,7 +86,8 @@ int trace_device_is(const char *name)
 	return 0;
 }
 
-/* A driver is often loaded with RTLD_LOCAL, so it is found by the names of what is loaded. */
+/* Names of loaded objects that may be the CUDA driver. Often the driver is loaded with RTLD_LOCAL,
+ * so a look-up of its symbols in the whole process does not find it. */
 struct loaded {
 	char names[64][256];
 	unsigned count;
@@ -161,7 +162,7 @@ int16_t trace_device_gpu(void)
 	return gpu;
 }
 
-/* Under the lock. */
+/* Called under dev.lock. */
 static const struct topo_owner *owner_of(int16_t gpu)
 {
 	if (gpu < 0 || gpu >= GPUS_MAX || dev.gpus[gpu] == PCI_NONE || !dev.topo)

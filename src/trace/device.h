@@ -6,23 +6,25 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Scans the machine once; takes some milliseconds. */
+/* Scans the machine for GPUs and their owner NICs, once; takes some milliseconds. */
 void trace_device_start(void);
 
-/* The plugin says which NIC its device is. 1: it was not known. */
+/* Records the NIC of a device of the plugin. Returns 1 if the device was not known before. */
 int trace_device_learn(int dev, const char *name, const char *pci_path);
 
-/* The GPU whose context is current on this thread; TRACE_DEV_UNKNOWN. Keeps errno. */
+/* The GPU whose context is current on this thread, or TRACE_DEV_UNKNOWN. Keeps errno. */
 int16_t trace_device_gpu(void);
 
-/* The plugin's device that owns the GPU; TRACE_DEV_UNKNOWN, TRACE_DEV_NOT_LISTED. */
+/* The plugin's device that is the owner NIC of the GPU. TRACE_DEV_UNKNOWN: no owner is known;
+ * TRACE_DEV_NOT_LISTED: the owner is not a device of the plugin. */
 int16_t trace_device_owner(int16_t gpu);
 
-/* "nic.N.name", "nic.N.pci", "gpu.N.pci", "gpu.N.owner". */
+/* Writes the lines "nic.N.name", "nic.N.pci", "gpu.N.pci" and "gpu.N.owner". */
 void trace_device_write(FILE *out);
-/* "topo.gpu.PCI=NIC": each GPU of the machine with the NIC that owns it; "-": none. */
+/* Writes a line "topo.gpu.PCI=NIC" for each GPU of the machine: the NIC that owns it, or "-" for
+ * none. */
 void trace_device_topology(FILE *out);
 const char *trace_device_name(int dev); /* NULL: not known */
-int trace_device_is(const char *name);	/* a device of the plugin has the name */
+int trace_device_is(const char *name);	/* whether a device of the plugin has that name */
 
 #endif

@@ -38,7 +38,7 @@ void trace_block_put(uint8_t out[TRACE_BLOCK_BYTES], const struct trace_block *b
 	put_uint(&at, block->dropped, 8);
 }
 
-/* The fields of struct trace_record lie as those of the file's record do: */
+/* The fields of struct trace_record are laid out as those of a record in the file. */
 #define LIES_AT(field, offset)                                                                     \
 	_Static_assert(offsetof(struct trace_record, field) == (offset), "tcpx-trace(5)")
 LIES_AT(time, 0);

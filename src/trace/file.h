@@ -14,7 +14,7 @@ void trace_header_put(uint8_t out[TRACE_HEADER_BYTES], const struct trace_header
 void trace_block_put(uint8_t out[TRACE_BLOCK_BYTES], const struct trace_block *block);
 void trace_record_put(uint8_t out[TRACE_RECORD_BYTES], const struct trace_record *record);
 
-/* From the machine's byte order to the file's, or back. */
+/* Converts a record from the machine's byte order to the file's, or back. */
 static inline void trace_record_swap(struct trace_record *r)
 {
 	r->time = htole64(r->time);
@@ -32,8 +32,9 @@ static inline void trace_record_swap(struct trace_record *r)
 	r->gpu = (int16_t)htole16((uint16_t)r->gpu);
 }
 
-/* A record of a thread's block; the record's own number of the thread does not count. An unknown
- * call becomes TRACE_CALL_COUNT. Inline, so that a loop over records loads only what it uses. */
+/* Decodes a record of a block. thread is the number in the block's head; the number in the record
+ * is ignored. An unknown call becomes TRACE_CALL_COUNT. Inline, so that a loop over records loads
+ * only the fields that it uses. */
 static inline struct trace_record trace_record_get(const uint8_t in[TRACE_RECORD_BYTES],
 						   uint16_t thread)
 {
@@ -49,29 +50,30 @@ static inline struct trace_record trace_record_get(const uint8_t in[TRACE_RECORD
 
 enum trace_read {
 	TRACE_READ_OK,
-	TRACE_READ_END,	      /* nothing is left */
+	TRACE_READ_END,	      /* no bytes are left */
 	TRACE_READ_CUT,	      /* the file ends within a block */
 	TRACE_READ_MALFORMED, /* no trace, or damaged from here on */
 	TRACE_READ_VERSION,   /* a trace of a newer format */
 };
 
-/* The header at the cursor's place, which moves past it. */
+/* Decodes the header at the cursor, which moves past it. */
 enum trace_read trace_header_get(struct wire_cursor *c, struct trace_header *out_header);
 
-/* The next block; payload points into the cursor's bytes. The cursor moves only with OK. */
+/* Decodes the next block; payload points into the cursor's bytes. The cursor moves only if the
+ * result is OK. */
 enum trace_read trace_block_get(struct wire_cursor *c, struct trace_block *out_block);
 
-/* Records in a block of records: whole ones only. */
+/* The number of whole records in a RECORDS block. */
 uint32_t trace_block_records(const struct trace_block *block);
-/* index < trace_block_records(); as trace_record_get(). */
+/* Decodes a record as trace_record_get() does; index < trace_block_records(). */
 void trace_block_record(const struct trace_block *block, uint32_t index,
 			struct trace_record *out_record);
 
-/* A CLOCK block's moment; -1: malformed. */
+/* Decodes the moment of a CLOCK block. Returns -1 if the block is malformed. */
 int trace_block_moment(const struct trace_block *block, struct trace_moment *out_moment);
 
-/* The next line "key=value" of a text block at *at. 1, or 0 at the end. Lines without '=' and
- * empty ones are skipped. */
+/* Finds the next line "key=value" of a text block at *at. Returns 1, or 0 at the end. Lines without
+ * '=' and empty lines are skipped. */
 struct trace_line {
 	const char *key, *value;
 	uint32_t key_len, value_len;

@@ -18,9 +18,9 @@
 #define EMPTY_FIRST_MS 1u
 #define EMPTY_MOST_MS 1000u
 
-/* Calls that answered "not yet", since the last one that did not. */
+/* The calls that answered "not yet" since the last call with another answer. */
 struct waits {
-	uint64_t since, next; /* ticks; next: of the record that says so */
+	uint64_t since, next; /* ticks; next: when the next record of the waiting is due */
 	uint32_t count, every_ms;
 };
 
@@ -28,11 +28,11 @@ struct trace_comm {
 	struct trace_entry entry;
 	uint32_t id;
 	int16_t nic, owner, gpu;
-	uint64_t posted;    /* the next one's number */
-	uint64_t head;	    /* the oldest that is not done */
-	uint64_t done;	    /* bit k: head + k is */
-	uint64_t link;	    /* listen: hash of its handle */
-	struct waits waits; /* of posts; listen: of accept */
+	uint64_t posted;    /* number of the next request */
+	uint64_t head;	    /* number of the oldest request that is not done */
+	uint64_t done;	    /* bit k: request head + k is done */
+	uint64_t link;	    /* listener: hash of its handle */
+	struct waits waits; /* waiting posts; listener: waiting accepts */
 };
 
 struct trace_request {
@@ -43,7 +43,7 @@ struct trace_request {
 	uint8_t parts, kind, not_head;
 };
 
-struct trace_setup { /* of a connect, by its handle's address */
+struct trace_setup { /* a connect under way, found by the address of its handle */
 	struct trace_entry entry;
 	uint64_t link;
 	struct waits waits;
@@ -63,7 +63,8 @@ static _Atomic uint32_t comm_ids, memory_ids;
 
 /* ---- records ---- */
 
-/* 0: there is no room. What follows is dropped then too, or it would stand before the gap. */
+/* Writes a GAP record for dropped records. 0: there is no room; then the next record must be
+ * dropped too, because it would be placed before the gap. */
 static int put_gap(struct trace_ring *ring)
 {
 	struct trace_record *slot = trace_ring_room(ring);
@@ -86,7 +87,8 @@ static int put_gap(struct trace_ring *ring)
 	return 1;
 }
 
-/* A record of the span with what all have; the caller completes and publishes it. NULL: dropped. */
+/* Takes a record for the span and sets the fields that all calls have; the caller completes and
+ * publishes it. NULL: the record is dropped. */
 static inline struct trace_record *put_record(const struct trace_span *span, int result)
 {
 	struct trace_ring *ring = span->ring;
@@ -143,7 +145,7 @@ static uint64_t ticks_of_ms(unsigned ms)
 	return trace_recorder_hz / 1000 * ms;
 }
 
-/* One more call that found nothing. 1: it is time for a record of that. */
+/* Counts a call that answered "not yet". Returns 1 if a record of the waiting is due. */
 static inline int waits_more(struct waits *waits, uint64_t now)
 {
 	if (!waits->count++) {
@@ -159,7 +161,7 @@ static inline int waits_more(struct waits *waits, uint64_t now)
 	return 1;
 }
 
-/* Says in a record what came before it. */
+/* Adds to the record the earlier calls that answered "not yet", and sets flag if there were any. */
 static inline void waits_say(struct trace_record *r, const struct waits *waits, uint8_t flag)
 {
 	if (!waits->count)
@@ -170,7 +172,7 @@ static inline void waits_say(struct trace_record *r, const struct waits *waits, 
 	r->flags |= flag;
 }
 
-/* The answer was "not yet": mostly without a record. */
+/* Handles a call that answered "not yet"; most of these calls get no record. */
 static void put_waiting(struct trace_span *span, struct waits *waits, uint64_t number)
 {
 	struct trace_record *r;
@@ -185,7 +187,7 @@ static void put_waiting(struct trace_span *span, struct waits *waits, uint64_t n
 	trace_ring_publish(span->ring);
 }
 
-/* ---- begin ---- */
+/* ---- beginning a span ---- */
 
 void trace_begin(struct trace_span *span, enum trace_call call, const void *comm)
 {
@@ -204,7 +206,8 @@ void trace_begin_request(struct trace_span *span, enum trace_call call, const vo
 	span_enter(span, call, span->request ? span->request->comm : NULL);
 }
 
-/* No secret: it makes the handle unreadable and joins two ends. */
+/* A hash of the handle, which joins the two ends of a connection and does not show the handle. Its
+ * key is not a secret. */
 static uint64_t handle_hash(const void *handle)
 {
 	static const uint8_t key[SIPHASH_KEY_BYTES] = "tcpx trace link";
@@ -224,7 +227,7 @@ void trace_begin_connect(struct trace_span *span, const void *handle)
 	span_enter(span, TRACE_CONNECT, NULL);
 }
 
-/* ---- end ---- */
+/* ---- ending a span ---- */
 
 void trace_ended(struct trace_span *span, int result)
 {
@@ -252,7 +255,7 @@ void trace_device(struct trace_span *span, int dev, int result, const char *name
 	span_leave(span);
 }
 
-/* The place of a new comm is asked for now and never again. */
+/* Adds a comm. Its GPU and the GPU's owner are determined now and never again. */
 static struct trace_comm *comm_add(const void *pointer, int dev)
 {
 	struct trace_comm *comm = trace_table_add(&comms, pointer);
@@ -395,7 +398,7 @@ void trace_deregistered(struct trace_span *span, const void *pointer, int result
 	span_leave(span);
 }
 
-/* A request that began; its pointer may have been an earlier one's. */
+/* Adds a request that was posted. Its pointer may have been that of an earlier request. */
 static struct trace_request *request_add(const struct trace_span *span, const void *pointer,
 					 unsigned parts)
 {
@@ -469,7 +472,8 @@ void trace_posted(struct trace_span *span, const struct trace_part *parts, unsig
 	span_leave(span);
 }
 
-/* The request is done: the comm's oldest one that is not moves on. 1: it was not the oldest. */
+/* Marks the request as done, and advances head to the comm's oldest request that is not. Returns 1
+ * if the request was not the oldest. */
 static int comm_done(struct trace_comm *comm, uint64_t number)
 {
 	uint64_t after = number - comm->head;
@@ -485,7 +489,7 @@ static int comm_done(struct trace_comm *comm, uint64_t number)
 	return after != 0;
 }
 
-/* A test that found its request not done: mostly without a record. */
+/* Handles a test that found its request not done; most of these tests get no record. */
 static void put_empty(struct trace_span *span, struct trace_request *request)
 {
 	struct trace_record *r;
@@ -524,7 +528,7 @@ static void put_tested(struct trace_span *span, int result, int done, const int 
 			continue;
 		r->number = request ? request->number : 0;
 		r->tag = request ? request->kind : 0;
-		/* below 0: the host's own value, which the plugin has not written */
+		/* a size that is not positive may be what the caller set, not the plugin */
 		if (done && sizes && r->tag == TRACE_KIND_RECEIVE && sizes[i] > 0)
 			r->bytes = (uint64_t)sizes[i];
 		r->part = (uint8_t)i;
@@ -534,7 +538,7 @@ static void put_tested(struct trace_span *span, int result, int done, const int 
 			waits_say(r, &request->waits, TRACE_RETRIED);
 		trace_ring_publish(span->ring);
 	}
-	if (request && done) /* its key stays, for irecvConsumed */
+	if (request && done) /* the entry keeps its key, for irecvConsumed */
 		atomic_store_explicit(&request->entry.live, 0, memory_order_relaxed);
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables from a foreign pointer to an entry of fixed size: found without a lock, added under one.
- * An entry stays where it is; an idle one gives its place to a new pointer when the places near its
- * hash are taken. So nothing grows, and a pointer that finds no place is not known.
+ * Tables that map a foreign pointer to an entry of fixed size. Entries are found without a lock and
+ * added under one. An entry never moves; if all places near the hash of a new pointer are taken, it
+ * gets the place of an idle entry. So no table grows, and a pointer for which there is no place
+ * stays unknown.
  */
 #ifndef TRACE_POINTERS_H
 #define TRACE_POINTERS_H
@@ -14,7 +15,7 @@
 
 #define TRACE_TABLE_NEAR 16u
 
-struct trace_entry { /* the head of each entry */
+struct trace_entry { /* first member of each entry */
 	_Atomic uintptr_t key;
 	_Atomic uint32_t live;
 };
@@ -36,7 +37,7 @@ static inline size_t trace_table_hash(const struct trace_table *table, uintptr_t
 	return (size_t)(((uint64_t)key * 0x9e3779b97f4a7c15ull) >> (64 - table->bits));
 }
 
-/* NULL: not there. */
+/* The entry of the pointer; NULL: there is none. */
 static inline void *trace_table_find(struct trace_table *table, const void *pointer)
 {
 	char *entries = atomic_load_explicit(&table->entries, memory_order_acquire);
@@ -58,7 +59,8 @@ static inline void *trace_table_find(struct trace_table *table, const void *poin
 	return NULL;
 }
 
-/* The entry of the pointer, live; a new one is zero but for its key. NULL: no place. */
+/* Adds the pointer, or finds its entry, and marks the entry as live. A new entry is zero except for
+ * its key. NULL: there is no place. */
 void *trace_table_add(struct trace_table *table, const void *pointer);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rings of threads, and the writer thread that empties them into the file. */
+/* The rings of all threads, and the writer thread that empties them into the file. */
 #include "trace/recorder.h"
 
 #include <errno.h>
@@ -20,15 +20,15 @@
 
 #define RING_RECORDS 16384u
 #define THREADS_MAX 60000u
-#define NAMES_MAX 64 /* numbers tried for a file that exists */
+#define NAMES_MAX 64 /* names that are tried if a file exists */
 #define DRAIN_MS 25
-#define IDLE_MS 100 /* after IDLE_ROUNDS without a record */
+#define IDLE_MS 100 /* pause after IDLE_ROUNDS rounds without a record */
 #define IDLE_ROUNDS 100u
 #define CLOSE_MS 2000
-#define RETRY_NS CLOCK_S_NS	     /* after a failed write */
-#define CONTEXT_NS (CLOCK_S_NS / 10) /* between two context blocks */
+#define RETRY_NS CLOCK_S_NS	     /* pause after a failed write */
+#define CONTEXT_NS (CLOCK_S_NS / 10) /* shortest time between two context blocks */
 
-/* Records go out as they lie in memory. */
+/* Records are written as they are in memory. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the file is little-endian");
 
 _Atomic int trace_recorder_on;
@@ -50,9 +50,9 @@ static struct {
 	sem_t wake, finished;
 	_Atomic int asleep, stop, context_wanted;
 	_Atomic uint64_t written, dropped, failed_writes;
-	/* The writer's alone. */
+	/* Used by the writer only. */
 	int fd;
-	off_t good; /* end of the last whole block */
+	off_t good; /* offset of the end of the last whole block */
 	int64_t retry_ns, clock_ns, context_ns;
 	char path[1024];
 } rec = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
@@ -86,7 +86,7 @@ struct trace_ring *trace_ring_make(void)
 
 	if (ring_refused)
 		return NULL;
-	ring_refused = 1; /* unless it comes to an end */
+	ring_refused = 1; /* stays set unless the function succeeds */
 	ring = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	errno = err;
 	if (ring == MAP_FAILED)
@@ -135,7 +135,7 @@ static int write_parts(struct iovec *parts, int count)
 	return 0;
 }
 
-/* A whole block or nothing. 0, or -1: it is lost. */
+/* Writes a whole block or nothing. Returns 0, or -1 if the block is lost. */
 static int write_block(struct trace_block *block, const void *a, size_t a_len, const void *b,
 		       size_t b_len)
 {
@@ -200,7 +200,7 @@ static void write_thread(struct trace_ring *ring)
 	ring->named = !write_block(&block, &ring->tid, sizeof(ring->tid), NULL, 0);
 }
 
-/* 1 if there were records. */
+/* Writes the ring's records to the file. Returns 1 if there were any. */
 static int drain(struct trace_ring *ring)
 {
 	uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
@@ -228,7 +228,7 @@ static int drain(struct trace_ring *ring)
 	return 1;
 }
 
-/* The call that a thread is in when the process ends. */
+/* Records the call that a thread is in when the process ends. */
 static void write_unfinished(struct trace_ring *ring)
 {
 	struct trace_block block = {
@@ -309,7 +309,7 @@ static void write_last(void)
 			&rec.dropped, atomic_load_explicit(&ring->dropped, memory_order_relaxed),
 			memory_order_relaxed);
 	}
-	rec.retry_ns = 0; /* a last attempt */
+	rec.retry_ns = 0; /* allows a last attempt after a failed write */
 	write_text(TRACE_AT_END);
 	write_moment();
 	block.dropped = atomic_load_explicit(&rec.dropped, memory_order_relaxed);
@@ -359,7 +359,7 @@ static int writer_start(void)
 	pthread_t thread;
 	int err;
 
-	sigfillset(&all); /* SIGXFSZ too: a limit is an error of a write */
+	sigfillset(&all); /* also SIGXFSZ, so that a file-size limit is a failed write */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
@@ -379,7 +379,7 @@ static void child_of_fork(void)
 	ring_refused = 1;
 }
 
-/* The pattern with the process id, and a number if one is needed. */
+/* Expands "%p" to the process id, and appends number if it is above 1. */
 static void path_expand(const char *pattern, unsigned number, char *out, size_t cap)
 {
 	const char *place = strstr(pattern, "%p");
@@ -451,7 +451,7 @@ int trace_recorder_open(const struct trace_recorder_opts *opts)
 			rc = file_begin(opts->force_clock);
 		if (!rc)
 			rc = writer_start();
-		rec.opened = 1; /* also a failure is final */
+		rec.opened = 1; /* a failure is final as well */
 		atomic_store_explicit(&trace_recorder_on, !rc, memory_order_release);
 	}
 	pthread_mutex_unlock(&opening);
@@ -496,7 +496,7 @@ void trace_recorder_note(const char *key, const char *format, ...)
 		char *notes = realloc(rec.notes, room);
 
 		if (!notes)
-			goto out; /* the line is lost, nothing else */
+			goto out; /* only this line is lost */
 		rec.notes = notes;
 		rec.notes_room = room;
 	}

@@ -10,31 +10,31 @@
 #include "trace/record.h"
 
 struct trace_ring {
-	/* The producer's. */
+	/* Written by the producer only. */
 	alignas(64) _Atomic uint32_t head;
 	uint32_t seen_tail, mask;
-	uint64_t missed; /* since the last record that had room */
+	uint64_t missed; /* records dropped since the last GAP record */
 	_Atomic uint64_t dropped;
-	/* The call that the thread is in; call TRACE_GAP: in none. */
+	/* The call that the thread is in; TRACE_GAP in busy_call: none. */
 	_Atomic uint64_t busy_time;
 	_Atomic uint32_t busy_comm;
 	_Atomic uint32_t busy_call;
-	/* The writer's. */
+	/* For the writer. */
 	alignas(64) _Atomic uint32_t tail;
 	uint64_t written;  /* records taken out so far */
 	int named;	   /* the file has its THREAD block */
-	_Atomic int ended; /* the thread has */
+	_Atomic int ended; /* the thread has ended */
 	uint16_t thread;
 	uint32_t tid;
-	size_t bytes; /* of the mapping */
+	size_t bytes; /* size of the mapping */
 	struct trace_ring *next;
 	alignas(64) struct trace_record slots[];
 };
 
-/* Asks the writer to come; makes a system call only if it sleeps. */
+/* Wakes the writer; makes a system call only if the writer sleeps. */
 void trace_writer_wake(void);
 
-/* A slot to fill, or NULL: the ring is full. */
+/* The next record to fill, or NULL if the ring is full. */
 static inline struct trace_record *trace_ring_room(struct trace_ring *ring)
 {
 	uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
@@ -47,14 +47,14 @@ static inline struct trace_record *trace_ring_room(struct trace_ring *ring)
 	return &ring->slots[head & ring->mask];
 }
 
-/* A record is dropped. */
+/* Counts a dropped record. */
 static inline void trace_ring_miss(struct trace_ring *ring)
 {
 	ring->missed++;
 	atomic_fetch_add_explicit(&ring->dropped, 1, memory_order_relaxed);
 }
 
-/* The same for a record that counts as dropped if there is no room. */
+/* As trace_ring_room, but counts a dropped record if there is no room. */
 static inline struct trace_record *trace_ring_slot(struct trace_ring *ring)
 {
 	struct trace_record *slot = trace_ring_room(ring);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starts the recorder as the options say. */
+/* Starts the recorder if the options ask for it. */
 #include "trace/start.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ int trace_start(char *why, size_t cap)
 		.ring_records = 1,
 		.context = trace_context_write,
 	};
-	static _Atomic int failed; /* it is tried once, and each caller is told */
+	static _Atomic int failed; /* set after a failure: there is one attempt only */
 	int err = errno, rc;
 
 	if (atomic_load_explicit(&trace_recorder_on, memory_order_relaxed))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Recording by the options TCPX_TRACE and TCPX_TRACE_RECORDS. */
+/* Starts recording according to the options TCPX_TRACE and TCPX_TRACE_RECORDS. */
 #ifndef TRACE_START_H
 #define TRACE_START_H
 

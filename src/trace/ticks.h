@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ticks of a trace: the TSC where it runs at a constant rate in all states, else nanoseconds. */
+/* Ticks of a trace: the TSC if it always runs at a constant rate, else nanoseconds. */
 #ifndef TRACE_TICKS_H
 #define TRACE_TICKS_H
 

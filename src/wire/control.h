@@ -7,16 +7,16 @@
 #include "wire/cursor.h"
 #include "wire/hello.h"
 
-/* FENCE: refused sequences, concatenated. */
+/* The payload of FENCE: refused sequences, concatenated. */
 #define WIRE_REFUSAL_BYTES 16
-#define WIRE_REFUSALS_MAX (FRAME_CONTROL_MAX / WIRE_REFUSAL_BYTES) /* most of one frame */
+#define WIRE_REFUSALS_MAX (FRAME_CONTROL_MAX / WIRE_REFUSAL_BYTES) /* most refusals in one frame */
 
-/* status: that of the refusal, negative. */
+/* Writes a refusal. status: its cause, negative. */
 void wire_put_refusal(struct wire_out *o, uint64_t seq, tcpx_status status);
-/* 1: a refusal; 0: the end; -1: malformed. */
+/* Reads the next refusal. Returns 1, or 0 at the end, or -1 if malformed. */
 int wire_get_refusal(struct wire_cursor *c, uint64_t *out_seq, tcpx_status *out_status);
 
-/* LOCAL: address of the same-host transport. */
+/* The payload of LOCAL: address of the same-host transport. */
 #define WIRE_LOCAL_NAME_MAX 63
 #define WIRE_LOCAL_MAX (WIRE_NONCE_BYTES + WIRE_LOCAL_NAME_MAX)
 
@@ -26,21 +26,21 @@ struct wire_local {
 };
 
 size_t wire_local_encode(const struct wire_local *local, uint8_t out[WIRE_LOCAL_MAX]);
-/* ERR_PROTOCOL. */
+/* ERR_PROTOCOL: malformed. */
 tcpx_status wire_local_decode(const void *buf, size_t len, struct wire_local *out_local);
 
-/* RAILS: addresses, concatenated, encoded as in a connection info. */
+/* The payload of RAILS: addresses, concatenated, encoded as in a connection info. */
 #define WIRE_ADDRESS_BYTES 23
 #define WIRE_RAILS_MAX (WIRE_ADDR_MAX * WIRE_ADDRESS_BYTES)
 
 void wire_put_address(struct wire_out *o, const struct wire_address *addr);
-/* 0, or -1 if malformed; then the cursor is bad. */
+/* Reads an address. Returns 0, or -1 if malformed; then the cursor is bad. */
 int wire_get_address(struct wire_cursor *c, struct wire_address *out_addr);
 
 /* count <= WIRE_ADDR_MAX. Returns the number of bytes written. */
 size_t wire_rails_encode(const struct wire_address *addrs, uint32_t count,
 			 uint8_t out[WIRE_RAILS_MAX]);
-/* ERR_PROTOCOL. */
+/* ERR_PROTOCOL: malformed. */
 tcpx_status wire_rails_decode(const void *buf, size_t len,
 			      struct wire_address out_addrs[WIRE_ADDR_MAX], uint32_t *out_count);
 

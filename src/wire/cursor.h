@@ -14,7 +14,7 @@
 
 #include "wire/out.h"
 
-/* Reading. */
+/* A cursor for reading. */
 struct wire_cursor {
 	const uint8_t *pos, *end;
 	int bad;
@@ -33,7 +33,7 @@ static inline size_t wire_left(const struct wire_cursor *c)
 	return (size_t)(c->end - c->pos);
 }
 
-/* The next len bytes, or NULL. */
+/* Takes the next len bytes; NULL: fewer are left. */
 static inline const uint8_t *wire_take(struct wire_cursor *c, size_t len)
 {
 	const uint8_t *p = c->pos;
@@ -88,8 +88,8 @@ static inline void wire_get_bytes(struct wire_cursor *c, void *out, size_t len)
 		memset(out, 0, len);
 }
 
-/* Seven bits per byte, low ones first; the top bit says that more follow. Only the shortest
- * encoding of a number is valid. */
+/* Reads a number of seven bits per byte, low ones first; the top bit says that more bytes follow.
+ * Only the shortest encoding of a number is valid. */
 static inline uint64_t wire_get_varint(struct wire_cursor *c)
 {
 	uint64_t value = 0;

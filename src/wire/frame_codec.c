@@ -64,7 +64,7 @@ static int is_ref(const struct frame *frame)
 	return frame->flags & FRAME_F_REF && shapes[frame->type] & HAS_PAYLOAD;
 }
 
-/* Checks the lengths against the limits of the type. */
+/* Checks table and payload length against the limits of the frame's type. */
 static tcpx_status check_shape(const struct frame *frame)
 {
 	unsigned shape = shapes[frame->type];

@@ -6,7 +6,7 @@
 #include "wire/tlv.h"
 
 #define MAGIC 0x48504354u /* "TCPH" */
-#define FIXED_BYTES 136	  /* before the TLVs */
+#define FIXED_BYTES 136	  /* bytes before the TLV fields */
 #define HELLO_MIN (FIXED_BYTES + WIRE_PROOF_BYTES)
 #define MESSAGES_BYTES 16
 #define FEATURES_KNOWN (WIRE_FEATURE_LOCAL | WIRE_FEATURE_RESERVED)
@@ -19,7 +19,7 @@ enum hello_tlv {
 	TLV_MESSAGES = 5,
 	TLV_KEY = 6,
 	TLV_EXCHANGE = 7,
-	TLV_SIGNATURE = 8, /* the last one */
+	TLV_SIGNATURE = 8, /* written last */
 	TLV_COVER = 9,
 };
 
@@ -50,7 +50,7 @@ size_t wire_hello_encode(const struct wire_hello *hello, uint8_t out[WIRE_HELLO_
 	size_t name_len = strnlen(hello->name, TCPX_NAME_MAX), total;
 
 	wire_put_uint(&o, MAGIC, 4);
-	wire_put_uint(&o, 0, 4); /* the length, below */
+	wire_put_uint(&o, 0, 4); /* the length, filled in below */
 	wire_put_uint(&o, hello->step, 1);
 	wire_put_uint(&o, hello->role, 1);
 	wire_put_uint(&o, hello->auth, 1);
@@ -103,7 +103,7 @@ size_t wire_hello_length(const uint8_t prefix[8])
 	return magic == MAGIC && len >= HELLO_MIN && len <= WIRE_HELLO_MAX ? len : 0;
 }
 
-/* Reads a budget, which occurs at most once and has 8 bytes. 0 or -1. */
+/* Reads a budget, which occurs at most once and has 8 bytes. Returns 0 or -1. */
 static int get_budget(struct wire_cursor *value, uint64_t *out)
 {
 	if (*out || wire_left(value) != 8)
@@ -112,7 +112,8 @@ static int get_budget(struct wire_cursor *value, uint64_t *out)
 	return *out ? 0 : -1; /* a budget of 0 is expressed by leaving the field out */
 }
 
-/* The same for messages; no channels are expressed by leaving the field out. */
+/* Reads the description of plugin channels, which occurs at most once. A value of 0 channels is
+ * malformed: no channels are expressed by leaving the field out. */
 static int get_messages(struct wire_cursor *value, struct wire_messages *out)
 {
 	if (out->channels || wire_left(value) != MESSAGES_BYTES)

@@ -34,16 +34,15 @@ enum wire_auth {
 enum wire_hello_step { WIRE_HELLO_DIAL = 1, WIRE_HELLO_ANSWER = 2, WIRE_HELLO_PROOF = 3 };
 
 enum wire_feature {
-	WIRE_FEATURE_LOCAL = 1u << 0,	 /* speaks the same-host transport */
+	WIRE_FEATURE_LOCAL = 1u << 0,	 /* the sender supports the same-host transport */
 	WIRE_FEATURE_RESERVED = 1u << 1, /* sent as 0; a peer may set and require it */
-	/* answers whether it accepts a same-host channel, before bytes are sent there */
+	/* The peer answers whether it accepts a same-host channel, before bytes are sent there. */
 	WIRE_FEATURE_LOCAL_ANSWER = 1u << 2,
 	WIRE_FEATURE_SEGMENTS = 1u << 3, /* FENCE states how large packets may be */
-	WIRE_FEATURE_FIRST = 1u << 4,	 /* the first message of a comm is an empty one, during
-					  * setup */
+	WIRE_FEATURE_FIRST = 1u << 4, /* during setup the first message of a comm is an empty one */
 };
 
-/* Plugin channels (docs/design/messages.md): wanted, granted. All 0: none. */
+/* Plugin channels (docs/design/messages.md) that a DIAL wants, or an ANSWER grants. All 0: none. */
 struct wire_messages {
 	uint32_t channels;
 	uint32_t bytes, window; /* bytes: largest message; window: most unacknowledged messages */
@@ -57,23 +56,23 @@ struct wire_identity {
 	bool is_signed;				 /* the signature is present */
 	uint8_t key[WIRE_KEY_BYTES];		 /* Ed25519, public */
 	uint8_t exchange[WIRE_KEY_BYTES];	 /* X25519, public, for this handshake only */
-	uint8_t signature[WIRE_SIGNATURE_BYTES]; /* by key, docs/design/trust.md */
+	uint8_t signature[WIRE_SIGNATURE_BYTES]; /* by key; see docs/design/trust.md */
 };
 
 struct wire_hello {
 	uint8_t step, role, auth;
 	uint8_t proto_min, proto_max; /* answer: both = the chosen one */
-	uint8_t status;		      /* answer: 0, or a negated tcpx_status that ends it */
-	uint16_t channel;	      /* data: index of the channel */
-	uint32_t epoch;		      /* data: epoch of the channel */
-	uint32_t channels;	      /* control: bulk channels wanted / granted */
+	uint8_t status;	   /* answer: 0, or a negated tcpx_status that ends the handshake */
+	uint16_t channel;  /* data: index of the channel */
+	uint32_t epoch;	   /* data: epoch of the channel */
+	uint32_t channels; /* control: bulk channels that a dial wants, an answer grants */
 	uint32_t chunk_bytes;
 	uint64_t features, required; /* bit sets; an unknown required bit is refused */
 	uint64_t key_id;	     /* id of the key; data: id of the link at the acceptor */
 	uint64_t notify_budget, eager_budget, read_budget; /* credits given to the other side */
-	uint64_t notify_cover;	       /* granted from the start; 0: all of notify_budget */
-	struct wire_messages messages; /* control */
-	struct wire_identity identity; /* control */
+	uint64_t notify_cover;	       /* part of notify_budget granted from the start; 0: all */
+	struct wire_messages messages; /* control connections only */
+	struct wire_identity identity; /* control connections only */
 	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES];
 	uint8_t want_uuid[WIRE_UUID_BYTES]; /* dialler: the expected session; zero: any */
 	uint8_t nonce[WIRE_NONCE_BYTES];

@@ -10,7 +10,7 @@
 
 #define MAGIC 0x49504354u /* "TCPI" */
 #define VERSION 1
-#define FIXED_BYTES 88 /* before the TLVs */
+#define FIXED_BYTES 88 /* bytes before the TLV fields */
 #define CRC_BYTES 4
 #define INFO_MIN 128
 
@@ -26,7 +26,7 @@ size_t wire_info_encode(const struct wire_info *info, void *out, size_t cap)
 	wire_put_uint(&o, VERSION, 1);
 	wire_put_uint(&o, 0, 1);
 	length = o;
-	wire_put_uint(&o, 0, 2); /* the length, below */
+	wire_put_uint(&o, 0, 2); /* the length, filled in below */
 	wire_put_bytes(&o, info->uuid, WIRE_UUID_BYTES);
 	wire_put_bytes(&o, info->incarnation, WIRE_UUID_BYTES);
 	wire_put_bytes(&o, info->reserved, WIRE_UUID_BYTES);
@@ -99,7 +99,7 @@ tcpx_status wire_info_decode(const void *buf, size_t len, struct wire_info *out_
 	struct wire_cursor c = wire_cursor_of(buf, len), tlvs;
 	struct wire_info info = {0};
 	uint8_t version, reserved;
-	const uint8_t *fields, *secret; /* only the caller gets a copy */
+	const uint8_t *fields, *secret; /* not copied: only the caller gets a copy of the secret */
 	tcpx_status status;
 
 	if (len < INFO_MIN || len > TCPX_INFO_MAX_BYTES || wire_get_u32(&c) != MAGIC)

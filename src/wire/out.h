@@ -26,11 +26,11 @@ static inline size_t wire_out_bytes(const struct wire_out *o)
 	return (size_t)(o->pos - o->start);
 }
 
-void wire_put_uint(struct wire_out *o, uint64_t value, unsigned bytes); /* 1 .. 8 */
+void wire_put_uint(struct wire_out *o, uint64_t value, unsigned bytes); /* bytes: 1 to 8 */
 void wire_put_bytes(struct wire_out *o, const void *bytes, size_t len);
 void wire_put_zero(struct wire_out *o, size_t len);
 
-/* Writes to memory with room for WIRE_VARINT_MAX bytes; returns the end. */
+/* Writes a varint to memory with room for WIRE_VARINT_MAX bytes; returns its end. */
 static inline uint8_t *wire_varint(uint8_t *p, uint64_t value)
 {
 	while (value > 0x7f) {

@@ -52,7 +52,8 @@ static int get_field(struct wire_cursor *c, struct field *out)
 	return !c->bad;
 }
 
-/* Whether the field has this number; another wire type than form makes c bad. */
+/* Whether the field has this number; a field of that number with another wire type than form makes
+ * c bad. */
 static int is_field(struct wire_cursor *c, const struct field *field, uint32_t number,
 		    enum form form)
 {

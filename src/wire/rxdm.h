@@ -12,12 +12,13 @@
 
 #include <tcpx/types.h>
 
-#define WIRE_RXDM_HEAD 2	/* bytes of the length */
+#define WIRE_RXDM_HEAD 2	/* bytes of the length field */
 #define WIRE_RXDM_BODY_MAX 4096 /* real messages are much shorter */
 #define WIRE_RXDM_QUEUES_MAX 256
 #define WIRE_RXDM_TEXT_MAX 64 /* bytes of an address, IP or PCI, with its NUL */
 
-/* Content of a message; the values are field numbers. If there are several, the last one counts. */
+/* Content of a message; the values are field numbers. If a message has several contents, the last
+ * one counts. */
 enum wire_rxdm_kind {
 	WIRE_RXDM_EMPTY = 0,
 	WIRE_RXDM_BYTES = 1, /* a request for memory, "Ok.", or an error text */
@@ -37,13 +38,13 @@ struct wire_rxdm_end {
 struct wire_rxdm_rule {
 	int32_t flow;		       /* enum wire_rxdm_flow */
 	int32_t queue;		       /* -1: RxDM chooses */
-	struct wire_rxdm_end src, dst; /* the remote peer, the local socket */
+	struct wire_rxdm_end src, dst; /* src: the remote peer; dst: the local socket */
 };
 
 struct wire_rxdm {
 	enum wire_rxdm_kind kind;
-	/* BYTES: the content. Any kind: the text of a status other than OK. Both point into the
-	 * decoded buffer. */
+	/* bytes: the content of kind BYTES. words: the text of a status other than OK, with any
+	 * kind. Both point into the decoded buffer. */
 	const uint8_t *bytes;
 	size_t bytes_len;
 	int32_t status; /* google.rpc.Code; 0: OK, or none was sent */

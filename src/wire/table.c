@@ -7,7 +7,7 @@ enum {
 	OP_KEY = 1,    /* 8 bytes: the key from here on */
 	OP_LENGTH = 2, /* varint: the length from here on */
 	OP_DELTA = 4,  /* zigzag varint: offset from the end of the last piece */
-	OP_OFFSET = 8, /* varint: offset itself; neither: directly after the last piece */
+	OP_OFFSET = 8, /* varint: the offset; without DELTA and OFFSET: end of the last piece */
 	OP_RUN = 16,   /* varint: pieces - 2; zigzag varint: stride - length */
 	OP_KNOWN = 31,
 };
@@ -134,7 +134,7 @@ static int piece_fits(wide offset, uint64_t length)
 	return offset >= 0 && offset + (wide)length <= (wide)UINT64_MAX;
 }
 
-/* Decodes an op into the pending run. 0 or -1. */
+/* Decodes an op into the pending run. Returns 0 or -1. */
 static int decode_op(struct wire_table_reader *r)
 {
 	wide offset = (wide)r->next_offset, stride = 0, last;
@@ -161,7 +161,7 @@ static int decode_op(struct wire_table_reader *r)
 	last = offset + stride * (wide)(count - 1); /* below 2^66 * 2^20, so it cannot wrap */
 	if (r->in.bad || !r->length || !piece_fits(offset, r->length) ||
 	    !piece_fits(last, r->length))
-		return -1; /* the pieces between two that fit fit as well */
+		return -1; /* if the first and the last piece fit, those in between fit as well */
 	r->run_offset = (uint64_t)offset;
 	r->run_stride = (uint64_t)stride;
 	r->run_count = count;

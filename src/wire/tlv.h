@@ -25,7 +25,7 @@ static inline void wire_put_tlv(struct wire_out *o, uint16_t type, const void *v
 	wire_put_bytes(o, value, len);
 }
 
-/* 1: a field; 0: the end, with c->bad set if truncated */
+/* Reads a field. Returns 1, or 0 at the end, with c->bad set if the field is truncated. */
 static inline int wire_get_tlv(struct wire_cursor *c, struct wire_tlv *out)
 {
 	const uint8_t *value;
@@ -42,7 +42,7 @@ static inline int wire_get_tlv(struct wire_cursor *c, struct wire_tlv *out)
 	return 1;
 }
 
-/* Reads a session's name: at most once, not empty, without NUL. 0 or -1. */
+/* Reads a session's name: at most once, not empty, without NUL. Returns 0 or -1. */
 static inline int wire_get_name(struct wire_cursor *value, char name[TCPX_NAME_MAX + 1])
 {
 	size_t len = wire_left(value);

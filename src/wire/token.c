@@ -19,7 +19,7 @@ void wire_token_encode(const struct wire_token *token, uint8_t out[TCPX_TOKEN_BY
 	wire_put_uint(&o, token->flags, 1);
 	wire_put_uint(&o, token->reserved, 4);
 	wire_put_uint(&o, token->key, 8);
-	wire_put_uint(&o, 0, 8); /* for a MAC per peer */
+	wire_put_uint(&o, 0, 8); /* reserved for a MAC per peer */
 }
 
 tcpx_status wire_token_decode(const void *buf, size_t len, struct wire_token *out_token)
