@@ -18,7 +18,6 @@ struct sys_watch {
 	int fd;
 	uint32_t events; /* EPOLLIN, EPOLLOUT */
 	void (*fn)(struct sys_watch *watch, uint32_t events);
-	uint64_t generation; /* not used */
 	struct list_node node;
 };
 

@@ -296,7 +296,7 @@ tcpx_status comms_take_handle(struct engine_comms *comms, const uint8_t *handle)
 	return comms->setup.handle_came ? TCPX_OK : error_last()->status;
 }
 
-bool comms_senseless(const struct engine_peer *peer, const char **out_why)
+bool comms_not_tried(const struct engine_peer *peer, const char **out_why)
 {
 	*out_why =
 		"handles of a plugin that is not TCPX cannot be checked: let peers prove a key "

@@ -38,7 +38,7 @@ void comms_peer_free(struct engine_peer *peer); /* the peer's last reference is 
 struct comms_slot *comms_slot(const struct engine_peer *peer, uint32_t channel);
 uint32_t comms_given_up(const struct engine_peer *peer); /* how many channels were given up */
 /* For the dialler. True: it does not try plugin channels to this peer, for the reason *out_why. */
-bool comms_senseless(const struct engine_peer *peer, const char **out_why);
+bool comms_not_tried(const struct engine_peer *peer, const char **out_why);
 /* Called at each post, with link.lock held: whether the request goes as messages. */
 bool comms_carries(struct engine_request *request);
 /* The source of a READ: sends messages if the reader asks; ERR_REMOTE: impossible. Any thread. */

@@ -170,7 +170,7 @@ void peer_dial_channel(struct engine_peer *peer, uint32_t channel)
 		return;
 	}
 	epoch = comms_next_epoch(peer, channel);
-	if (comms_slot(peer, channel) && comms_senseless(peer, &why)) {
+	if (comms_slot(peer, channel) && comms_not_tried(peer, &why)) {
 		comms_give_up(peer, channel, why);
 		return;
 	}
