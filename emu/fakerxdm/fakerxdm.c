@@ -194,6 +194,12 @@ static int answer_due(struct fakerxdm *rxdm, struct guest *guest)
 	return gone;
 }
 
+/* Whether the result of a recv() tells that the connection has ended. */
+static int is_end(ssize_t got)
+{
+	return !got || (got < 0 && errno != EAGAIN && errno != EINTR);
+}
+
 /* What the guest says; 1: it is to leave. */
 static int hear(struct fakerxdm *rxdm, struct guest *guest)
 {
@@ -203,7 +209,7 @@ static int hear(struct fakerxdm *rxdm, struct guest *guest)
 	if (guest->asked) {
 		char byte;
 
-		return !recv(guest->fd, &byte, 1, MSG_PEEK); /* one question at a time */
+		return is_end(recv(guest->fd, &byte, 1, MSG_PEEK)); /* one question at a time */
 	}
 	if (guest->got >= WIRE_RXDM_HEAD)
 		want += wire_rxdm_length(guest->in);
@@ -211,7 +217,7 @@ static int hear(struct fakerxdm *rxdm, struct guest *guest)
 		return 1;
 	got = recv(guest->fd, guest->in + guest->got, want - guest->got, 0);
 	if (got <= 0)
-		return !(got < 0 && (errno == EAGAIN || errno == EINTR));
+		return is_end(got);
 	guest->got += (size_t)got;
 	if (guest->got < WIRE_RXDM_HEAD ||
 	    guest->got < WIRE_RXDM_HEAD + wire_rxdm_length(guest->in))

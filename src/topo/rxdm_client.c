@@ -60,9 +60,8 @@ static tcpx_status rxdm_failed(const struct rxdm_query *q, const char *step, int
 static int set_timeout(const struct rxdm_query *q, int option)
 {
 	int64_t left_ns = q->deadline_ns - clock_now_ns();
-	struct timeval left = {.tv_sec = left_ns / CLOCK_S_NS,
-			       /* + 1 us, because 0 would mean no limit */
-			       .tv_usec = left_ns % CLOCK_S_NS / 1000 + 1};
+	int64_t left_us = left_ns / 1000 + 1; /* at least 1: 0 would mean no limit */
+	struct timeval left = {.tv_sec = left_us / 1000000, .tv_usec = left_us % 1000000};
 
 	if (left_ns <= 0) {
 		errno = EAGAIN;

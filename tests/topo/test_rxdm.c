@@ -116,6 +116,21 @@ static void what_goes_wrong(void **state)
 	end(&rig);
 }
 
+/* The time that is left when a socket's time limit is set may be any number of nanoseconds, also
+ * less than a microsecond short of a whole second. */
+static void any_time_may_be_left(void **state)
+{
+	struct rig rig = start((struct fakerxdm_opts){0});
+	struct topo_rxdm_queues queues;
+
+	(void)state;
+	for (int64_t ns = 0; ns < 10000; ns += 50)
+		assert_int_equal(topo_rxdm_queues(rig.prefix, GPU0,
+						  clock_after(20 * CLOCK_S_NS + ns), &queues),
+				 TCPX_OK);
+	end(&rig);
+}
+
 /* Who listens but never accepts: the backlog fills up, and then connecting has to end as well. */
 static void nobody_accepts(void **state)
 {
@@ -430,6 +445,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(answers),
 		cmocka_unit_test(what_goes_wrong),
+		cmocka_unit_test(any_time_may_be_left),
 		cmocka_unit_test(nobody_accepts),
 		cmocka_unit_test(rules_follow_the_gpu),
 		cmocka_unit_test(rules_that_are_refused),
