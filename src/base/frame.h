@@ -77,8 +77,8 @@ enum frame_flags {
 	FRAME_F_RESERVED = 1u << 1 | 1u << 3, /* sent as 0, and ignored */
 };
 
-/* What a CREDIT returns: bytes of notifications, bytes of eager SENDs, pieces of READ lists, bytes
- * of staging (a grant: usable for staged destinations). */
+/* What a CREDIT returns: bytes of notifications, bytes of eager SENDs, READ_REQ frames that were
+ * served, bytes of staging (a grant: usable for staged destinations). */
 enum frame_credit {
 	FRAME_CREDIT_NOTIFY = 0,
 	FRAME_CREDIT_EAGER = 1,

@@ -96,7 +96,8 @@ static bool chunk_answered(const struct core_chunk *chunk)
 	return chunk->type == FRAME_RTS && chunk->job->cleared;
 }
 
-/* The chunk is to be cut again. False: no memory, the link ends. */
+/* Queues the chunk to be sent again, unless its job has stopped or the chunk was refused, aborted
+ * or answered. False: no memory, the link ends. */
 static bool chunk_requeue(struct core_link *link, const struct core_chunk *chunk)
 {
 	if (chunk->job->stopped || chunk->refused || chunk->aborted || chunk_answered(chunk))
@@ -230,8 +231,8 @@ void core_chunk_refuse(struct core_link *link, struct core_chan *chan, uint64_t 
 		core_xfer_end(link, core_job_xfer(chunk->job), status);
 }
 
-/* The frame never arrived: takes back the credit and grants that it used, which the peer cannot
- * return. */
+/* The peer did not apply the frame. Takes back its credit, which the peer cannot return. A staging
+ * grant is given back to the peer, and requested again if the job goes on. */
 static void chunk_refund(struct core_link *link, struct core_chunk *chunk)
 {
 	struct core_job *job = chunk->job;

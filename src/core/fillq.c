@@ -67,9 +67,10 @@ bool core_fill_is_ahead(const struct core_link *link, const struct core_job *job
 	       (job->fill.unpulled && filled);
 }
 
-/* The peer granted more: some jobs may not be `ahead` any more, and the engine may have put off
- * filling them. */
-void core_fill_granted(struct core_link *link)
+/* Called when the peer granted more, or when a channel sent what was filled: all jobs in `ahead`
+ * are looked at again, before the others. core_fill_next() puts those back that would still only
+ * wait. */
+void core_fill_retry(struct core_link *link)
 {
 	if (list_empty(&link->fillq.ahead))
 		return;
@@ -83,5 +84,5 @@ void core_fill_pulled(struct core_link *link, struct core_job *job)
 	if (!job->fill.unpulled)
 		return;
 	job->fill.unpulled = false;
-	core_fill_granted(link);
+	core_fill_retry(link);
 }

@@ -51,8 +51,9 @@ static inline uint64_t core_chunk_bytes(const struct core_link *link, const stru
 	return chunk;
 }
 
-/* A chunk ends at a multiple of the chunk size, counted from the transfer's start, so that
- * neighbouring chunks are neighbours in staging. */
+/* How many of `bytes` a chunk that begins at `linear` may have: up to the next multiple of the
+ * chunk size, counted from the transfer's start, so that neighbouring chunks are neighbours in
+ * staging. */
 static inline uint64_t core_chunk_limit(const struct core_link *link, const struct core_job *job,
 					uint64_t linear, uint64_t bytes)
 {

@@ -159,7 +159,8 @@ static void link_end_requests(struct core_link *link, tcpx_status status)
 		struct core_push *push = LIST_ENTRY(pos, struct core_push, node);
 
 		if (push->job.stopped)
-			/* the peer may still read its source, which no longer delays the end */
+			/* ends now, or at core_link_unlease() if the peer may still read the
+			 * source */
 			core_push_check(link, push);
 		else
 			core_push_stop(link, push, status);

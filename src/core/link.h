@@ -66,7 +66,9 @@ void core_chan_left(struct core_link *link, uint32_t channel);
  * sent, for an unknown reason. A transfer to which this happens twice ends with `status`, since
  * its source may be the cause. */
 void core_chan_stuck(struct core_link *link, uint32_t channel, tcpx_status status);
-/* The peer's fence arrived. */
+/* The peer's FENCE of a channel arrived: it has applied our frames up to `applied`, and refused
+ * those in nacks. Once our own fence is sent as well, the other frames go to other channels. OK too
+ * if the fence was handled before. ERR_PROTOCOL: impossible values. */
 tcpx_status core_chan_fence(struct core_link *link, uint32_t channel, uint32_t epoch,
 			    uint64_t applied, const struct core_nack *nacks, uint32_t count);
 /* The control connection is up again: fences that were not answered are sent again. */

@@ -290,7 +290,7 @@ static void rx_stage_credit(struct core_link *link, const struct frame *frame)
 		return;
 	if (link->stage_out.due)
 		core_kick_small(link);
-	core_fill_granted(link);
+	core_fill_retry(link);
 	core_kick_small(link);
 	core_kick_bulk(link, more); /* a kick for each chunk that the new grants allow */
 }

@@ -6,7 +6,8 @@
 #include "core/job_cut.h"
 #include "core/link.h"
 
-/* places of a ring kept for NACKs, so that acknowledgements always get through */
+/* Places of a ring that are kept for NACKs: an ACK may not pass a NACK that was not sent, so a full
+ * ring would hold back ACKs as well. */
 #define CORE_RING_SPARE 16
 
 /* inflight.c: chunks to send again, and how a job's chunks leave the rings */
@@ -33,7 +34,7 @@ void core_cancelled_queue(struct core_link *link, const struct frame *frame);
 void core_fill_init(struct core_job *job);
 void core_fill_want(struct core_link *link, struct core_job *job);
 void core_fill_stop(struct core_link *link, struct core_job *job);
-void core_fill_granted(struct core_link *link);
+void core_fill_retry(struct core_link *link);
 bool core_fill_leaves_eagerly(struct core_job *job);
 bool core_fill_wants_more(struct core_job *job);
 bool core_fill_is_ahead(const struct core_link *link, const struct core_job *job);

@@ -46,9 +46,9 @@ static inline enum wire_auth ctl_data_auth(enum wire_auth control, int loopback)
 		       : WIRE_AUTH_LINK;
 }
 
-/* Decisions of the session about connections that are not authenticated yet; called on the loop's
- * thread. key and answer must not change the session, because a replayed dial gets as far as
- * answer; changes belong into ready. Only ready may close the listener. */
+/* What the session decides about a connection that it accepts; called on the loop's thread. A
+ * recorded dial that somebody sends again passes key and answer, so these must not change the
+ * session. Only ready shows that the dialler is alive; only ready may close the listener. */
 struct ctl_accept_ops {
 	/* The key for this dial: fill key and return 1; 0: refuse silently. With role DATA
 	 * dial->key_id names the link. loopback: the remote address is loopback. */
@@ -59,6 +59,7 @@ struct ctl_accept_ops {
 	 * superseded ...). */
 	void (*answer)(void *arg, const struct wire_hello *dial,
 		       const struct sockaddr_storage *from, struct wire_hello *answer);
+	/* Both ends are proven: takes over the connection. */
 	void (*ready)(void *arg, const struct ctl_conn *conn);
 	/* The identity that the answer proves; NULL: the answer proves none. */
 	const struct ctl_identity *(*identity)(void *arg);

@@ -3,7 +3,8 @@
 #include "base/error.h"
 #include "net/transport.h"
 
-/* Asked in this order. The last one takes every socket. */
+/* adopt() is asked in this order, and tcp takes every socket, so a new transport stands above it.
+ * Of those that are dialled by an offer only the first is used. */
 static const struct transport_ops *const transports[] = {
 	&transport_local,
 	&transport_tcp,

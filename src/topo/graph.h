@@ -65,7 +65,7 @@ struct topo {
 	unsigned nvirtuals;
 };
 
-/* The distance between two functions, nearest first, with the names of NVIDIA's tools. */
+/* The distance between two PCI functions, nearest first, with the names of NVIDIA's tools. */
 enum topo_distance {
 	TOPO_PIX,  /* at most one bridge in between, that is, one switch */
 	TOPO_PXB,  /* several bridges, below one root port */
@@ -86,8 +86,8 @@ void topo_free(struct topo *topo); /* NULL is allowed */
 tcpx_status topo_add_gpu(struct topo *topo, pci_addr pci);
 tcpx_status topo_add_nic(struct topo *topo, pci_addr pci, const char *name);
 
-/* The device at that address, or with that name; NULL: not found. If a function has several NICs,
- * the first one by name. */
+/* The device at that address, or with that name; NULL: not found. If a PCI function has several
+ * NICs, the first one by name. */
 const struct topo_gpu *topo_gpu_at(const struct topo *topo, pci_addr pci);
 const struct topo_nic *topo_nic_at(const struct topo *topo, pci_addr pci);
 const struct topo_nic *topo_nic_named(const struct topo *topo, const char *name);
@@ -96,8 +96,8 @@ const struct topo_nic *topo_nic_named(const struct topo *topo, const char *name)
  * unknown. */
 const char *topo_node_cpus(const struct topo *topo, int node);
 
-/* The distance between two functions; TOPO_FAR if one of them is not located. On a machine with one
- * node, unknown nodes count as that node. */
+/* The distance between two PCI functions; TOPO_FAR if one of them is not located. On a machine
+ * with one node, unknown nodes count as that node. */
 enum topo_distance topo_distance(const struct topo *topo, const struct topo_place *a,
 				 const struct topo_place *b);
 const char *topo_distance_name(enum topo_distance distance); /* "PIX" */

@@ -61,16 +61,18 @@ tcpx_status topo_pairing(const struct topo_pairs *pairs, pci_addr gpu, pci_addr 
  * the owner, and its next step says what to do. */
 tcpx_status topo_pairing_check(const struct topo_pairs *pairs, pci_addr nic, pci_addr gpu);
 
-/* Properties of GPUs that a relay needs; the caller, which knows the driver, answers them. */
+/* Questions about GPUs that topo_route() asks its caller, who knows the driver. */
 struct topo_gpus {
+	/* whether this process can use the GPU */
 	int (*visible)(void *arg, pci_addr gpu);
 	/* whether from can write to the memory of to */
 	int (*reaches)(void *arg, pci_addr from, pci_addr to);
 	void *arg;
 };
 
-/* How a GPU receives through a NIC: into pages of landing, which is the GPU itself, or, by relay, a
- * GPU of the NIC whose kernel writes to gpu by peer access. */
+/* How a GPU receives through a NIC. landing is the GPU whose memory the packets go to: gpu
+ * itself, or another GPU, one that the NIC owns. A CUDA kernel on landing then copies to gpu by
+ * peer access; this is called a relay. */
 struct topo_route {
 	pci_addr nic, gpu, landing; /* landing == gpu: no relay */
 };

@@ -255,7 +255,8 @@ void trace_device(struct trace_span *span, int dev, int result, const char *name
 	span_leave(span);
 }
 
-/* Adds a comm. Its GPU and the GPU's owner are determined now and never again. */
+/* Adds a comm. Its GPU, which is current on this thread, and the NIC that owns that GPU are looked
+ * up now and never again. NULL: the table is full. */
 static struct trace_comm *comm_add(const void *pointer, int dev)
 {
 	struct trace_comm *comm = trace_table_add(&comms, pointer);

@@ -58,8 +58,13 @@ const char *comms_unpack_text(const struct engine_comms *comms);
 /* Copies text, with channel and NIC in front unless it begins with them. text may be that of the
  * last error. Any thread. */
 void comms_named(const struct engine_comms *comms, const char *text, char *out_text, size_t size);
-/* comms_words.c, texts: the addresses of a connect or accept, " (to ADDRESS from ADDRESS)", or ""
- * if the plugin's handles hold none; and what a setup is waiting for. */
+/* comms_words.c. Records why the channel fails, unless a reason is recorded: this thread's last
+ * error if it has that status, else the text of the status. Any thread. */
+void comms_why(struct engine_comms *comms, tcpx_status status);
+/* Copies that reason, or the text of status, with channel and NIC. Any thread. */
+void comms_reason(struct engine_comms *comms, tcpx_status status, char *out_text, size_t size);
+/* Texts: " (to ADDRESS from ADDRESS)" of a connect or accept, "" if the plugin's handles hold no
+ * addresses; and what a setup is waiting for. */
 void comms_where(const struct engine_comms *comms, enum comms_op op, char *out_text, size_t size);
 void comms_awaits(const struct engine_comms *comms, char *out_text, size_t size);
 
@@ -95,10 +100,6 @@ bool comms_first_known(const struct engine_session *session);
 bool comms_first(struct engine_comms *comms);
 
 /* comms_end.c */
-/* Keeps this thread's last error as why the channel fails, if it is the first. Any thread. */
-void comms_why(struct engine_comms *comms, tcpx_status status);
-/* Copies that reason, or the text of status, with channel and NIC. Any thread. */
-void comms_reason(struct engine_comms *comms, tcpx_status status, char *out_text, size_t size);
 void comms_free(struct engine_comms *comms);
 /* If no plugin channel is up, requests that need one fail unless one comes up in time. */
 void comms_strand_later(struct engine_peer *peer);
@@ -106,7 +107,7 @@ void comms_slot_set(struct engine_peer *peer, uint32_t channel, struct engine_co
 /* Closes comms that no slot names, after their channel. lost: the core then hears of the loss. */
 void comms_close(struct engine_comms *comms, bool lost);
 void comms_close_step(struct engine_comms *comms); /* comms may be freed afterwards */
-/* The level at which the log tells that a channel was lost. */
+/* The level at which a lost channel is logged. of_messages: it is a plugin channel. */
 enum tcpx_log_level comms_level(const struct engine_peer *peer, bool of_messages);
 /* The channel is stopped: closes its comms. False: it has none, and the caller tells the core. */
 bool comms_stopped(struct engine_chan *chan, const char *why);

@@ -252,8 +252,9 @@ static void *gpu_close_main(void *arg)
 	return NULL;
 }
 
-/* Releases op on a separate thread. That thread holds the peer, so the close of the session waits
- * for it within the limit that all such references have. */
+/* Releases op on a thread of its own, because the driver may take long. The thread holds a
+ * reference to the peer, so closing the session waits for it for up to CLOSE_WAIT_NS (session.c).
+ * On an error op is not released. */
 static tcpx_status gpu_close_later(struct comms_gpu_op *op)
 {
 	pthread_t thread;

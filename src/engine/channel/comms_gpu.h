@@ -59,7 +59,7 @@ tcpx_status comms_gpu_opened(struct engine_comms *comms);
 bool comms_gpu_opens(const struct engine_comms *comms);
 /* Frees the result of an open that has ended and is not needed. */
 void comms_gpu_abandon(struct engine_comms *comms);
-/* Closes the GPU's part. No job may be under way. */
+/* Begins to close the GPU's part, on a thread of its own. No job may be under way. */
 void comms_gpu_close(struct engine_comms *comms);
 
 /* comms_unpack.c, rx owner. Whether the frame's payload is a message in pieces. */

@@ -10,7 +10,7 @@
 #include "engine/path/share.h"
 #include "engine/link/stage.h"
 
-static bool lease_ended(struct reap_item *item, int64_t now_ns)
+static bool lease_release(struct reap_item *item, int64_t now_ns)
 {
 	struct engine_chan *chan = LIST_ENTRY(item, struct engine_chan, lease.reap);
 	struct engine_peer *peer = chan->peer;
@@ -39,5 +39,5 @@ void lease_start(struct engine_chan *chan)
 	core_tx_take(&peer->link.core, chan->index, &chan->lease.io);
 	link_unlock(&peer->link);
 	chan_get(chan);
-	reaper_add(&chan->lease.reap, lease_ended);
+	reaper_add(&chan->lease.reap, lease_release);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the destination of a payload: regions that the peer names, the sg list of a request of this
- * end, or a buffer. Serves the segment lists of READs. */
+ * end, or a buffer. */
 #include "engine/channel/rx_into.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "engine/path/lone.h"
+#include "engine/channel/serve.h"
 #include "engine/path/paths.h"
 #include "engine/path/share.h"
 #include "wire/table.h"
@@ -128,151 +128,6 @@ static tcpx_status rx_into_regions(struct engine_chan *chan, const uint8_t *tabl
 		return rx_into_path(chan, NULL, table + bytes, sources);
 	}
 	rx_refuse(rx, status);
-	return TCPX_OK;
-}
-
-/* The responder's checked copy of the part of a READ's segment list that one frame carries, with
- * references of its regions. */
-struct served {
-	struct core_push push;
-	struct engine_peer *peer;
-	uint32_t nregions, cap;
-	size_t bytes;
-	uint64_t *keys; /* keys by which the peer named the regions */
-	struct mem_region *regions[];
-};
-
-void served_free(struct core_push *push)
-{
-	struct served *served = (struct served *)push;
-	uint32_t i;
-
-	lone_served(push);
-	for (i = 0; i < served->nregions; i++)
-		mem_region_access_end(served->regions[i]);
-	session_free(served->peer->link.session, served, served->bytes);
-}
-
-/* The caller holds link.lock. */
-bool served_uses(const struct core_push *push, const struct mem_region *region)
-{
-	const struct served *served = (const struct served *)push;
-	uint32_t i;
-
-	for (i = 0; i < served->nregions; i++)
-		if (served->regions[i] == region)
-			return true;
-	return false;
-}
-
-static bool served_retired(const struct served *served)
-{
-	uint32_t i;
-
-	for (i = 0; i < served->nregions; i++)
-		if (atomic_load(&served->regions[i]->retired))
-			return true;
-	return false;
-}
-
-static uint32_t served_count_pieces(const struct frame *frame, const uint8_t *table)
-{
-	struct wire_table_reader reader;
-	uint64_t key, offset, length, sum = 0;
-	uint32_t n = 0;
-	int more;
-
-	wire_table_open(&reader, table, frame->table_bytes);
-	while ((more = wire_table_next(&reader, &key, &offset, &length)) > 0) {
-		if (++n > CORE_PIECES_MAX || length > frame->offset - sum)
-			return 0;
-		sum += length;
-	}
-	return more < 0 || sum != frame->offset ? 0 : n;
-}
-
-static tcpx_status served_fill(struct engine_peer *peer, struct served *served,
-			       const struct frame *frame, const uint8_t *table)
-{
-	struct core_prog *prog = &served->push.prog;
-	struct wire_table_reader reader;
-	uint64_t key, offset, length;
-	struct mem_region *region = NULL; /* the last region held */
-	tcpx_status status;
-
-	wire_table_open(&reader, table, frame->table_bytes);
-	while (wire_table_next(&reader, &key, &offset, &length) > 0) {
-		struct core_seg *seg = &prog->seg[prog->nseg];
-
-		if (!region || served->keys[served->nregions - 1] != key ||
-		    mem_region_access_more(region, offset, length, TCPX_RIGHT_READ) != TCPX_OK) {
-			status = mem_region_access(peer->link.session->regions,
-						   identity_proven(&peer->who), key, offset, length,
-						   TCPX_RIGHT_READ, &region);
-			if (status != TCPX_OK)
-				return status;
-			served->keys[served->nregions] = key;
-			served->regions[served->nregions++] = region;
-			prog->vanishing |= mem_region_vanishes(region);
-		}
-		*seg = (struct core_seg){
-			.linear = prog->total, .local_off = offset, .local = served->nregions - 1};
-		served->push.job.fills |= region->kind->staged;
-		prog->total += length;
-		prog->nseg++;
-		seg[1].linear = prog->total;
-	}
-	prog->nlocal = served->nregions;
-	return TCPX_OK;
-}
-
-static tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table)
-{
-	struct engine_peer *peer = chan->peer;
-	const struct frame *frame = &chan->rx.frame;
-	uint32_t pieces = served_count_pieces(frame, table);
-	struct served *served;
-	tcpx_status status;
-	size_t bytes;
-
-	if (!pieces)
-		return TCPX_ERR_PROTOCOL;
-	bytes = sizeof(*served) + (pieces + 1) * sizeof(struct core_seg) +
-		pieces * (sizeof(served->regions[0]) + sizeof(served->keys[0]));
-	served = session_alloc(peer->link.session, bytes);
-	status = served ? TCPX_OK : TCPX_ERR_NO_MEMORY;
-	if (served) {
-		memset(served, 0, sizeof(*served));
-		served->peer = peer;
-		served->bytes = bytes;
-		served->push.prog.seg = (struct core_seg *)&served->regions[pieces];
-		served->keys = (uint64_t *)&served->push.prog.seg[pieces + 1];
-		served->push.prog.local = (void *const *)served->regions;
-		served->push.job.peer_xfer = frame->xfer;
-		served->push.job.linear_base = frame->linear;
-		status = served_fill(peer, served, frame, table);
-		if (status == TCPX_OK)
-			status = path_serve(peer, &served->push, frame, served->keys);
-		if (status == TCPX_OK) {
-			lone_serve(&served->push, frame);
-		} else {
-			served_free(&served->push);
-			served = NULL;
-		}
-	}
-	link_lock(&peer->link);
-	if (served && !peer->link.core.dead) {
-		core_push_start(&peer->link.core, &served->push);
-		/* A deregistration before this point did not find this read response in the
-		 * core. */
-		if (served_retired(served))
-			core_push_stop(&peer->link.core, &served->push, TCPX_ERR_REMOTE_KEY);
-	} else if (served) {
-		served_free(&served->push);
-	} else if (!peer->link.core.dead) {
-		core_push_refuse(&peer->link.core, frame->xfer, status);
-	}
-	link_unlock_only(&peer->link);
 	return TCPX_OK;
 }
 

@@ -10,10 +10,7 @@
  * ends the peer, too. */
 tcpx_status rx_into(struct engine_chan *chan, const uint8_t *table);
 
-void served_free(struct core_push *push);
-/* Whether push uses the region. The caller holds link.lock. */
-bool served_uses(const struct core_push *push, const struct mem_region *region);
-
+/* Releases the regions that the chunk is written to. */
 void rx_release(struct chan_rx *rx);
 /* The rest of the payload goes to scratch, and the chunk counts as refused with status. */
 void rx_refuse(struct chan_rx *rx, tcpx_status status);

@@ -70,7 +70,7 @@ void share_lease_over(struct engine_peer *peer)
 	link_unlock(&peer->link);
 }
 
-static bool share_lease_ended(struct reap_item *item, int64_t now_ns)
+static bool share_lease_release(struct reap_item *item, int64_t now_ns)
 {
 	struct engine_share *share = LIST_ENTRY(item, struct engine_share, reap);
 
@@ -99,7 +99,7 @@ static void share_orphan(struct engine_share *share)
 	link_unlock(&share->peer->link);
 	share_fd_close(fd);
 	list_remove(&share->due);
-	reaper_add(&share->reap, share_lease_ended);
+	reaper_add(&share->reap, share_lease_release);
 }
 
 /* Revokes the next mapping that existed when the peer died; false: none is left. A mapping in use

@@ -327,8 +327,9 @@ static uint64_t account_held(struct engine_peer *peer, int64_t now_ns)
 	return held;
 }
 
-/* Among the peers that hold memory and have sent nothing for too long, the one that holds most,
- * with a reference. */
+/* Of the peers that hold memory for unfinished notifications and have sent none of their bytes for
+ * silent_ns, the one that holds most, with a reference; NULL: there is none. If only one peer waits
+ * for memory, it is left alone, since nobody else needs what it holds. */
 static struct engine_peer *account_find_stuck(struct engine_session *session, int64_t now_ns)
 {
 	struct session_account *account = &session->account;

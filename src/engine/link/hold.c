@@ -116,7 +116,7 @@ static void chan_purge(struct engine_chan *chan)
 /* Control thread. A peer that is alive, and learns only now that this side gave it up, may still
  * read what its socket queued, until this side's FIN arrives. After a reset of the connection a
  * peer that resumes later sees that its queue cannot be trusted (net_zerocopy_ops.intact). */
-static bool pins_of_dead_ended(struct reap_item *item, int64_t now_ns)
+static bool pins_of_dead_release(struct reap_item *item, int64_t now_ns)
 {
 	struct engine_chan *chan = LIST_ENTRY(item, struct engine_chan, pins.reap);
 	struct list_node *node;
@@ -151,8 +151,8 @@ void hold_dead(struct engine_peer *peer, struct engine_chan *const *chans)
 		struct engine_chan *chan = LIST_ENTRY(node, struct engine_chan, pins.node);
 
 		chan->pins.until_ns = now + HOLD_DEAD_NS;
-		if (!pins_of_dead_ended(&chan->pins.reap, now))
-			reaper_add(&chan->pins.reap, pins_of_dead_ended);
+		if (!pins_of_dead_release(&chan->pins.reap, now))
+			reaper_add(&chan->pins.reap, pins_of_dead_release);
 	}
 }
 

@@ -160,7 +160,8 @@ bool peer_hidden(const struct engine_peer *peer)
 	       !peer->exposed;
 }
 
-/* Control thread. Ends the peer, its channels, and its requests, which get the error's status. */
+/* Control thread. Ends the peer, its channels, and its requests, which get the error's status. The
+ * order is that of docs/design/recovery.md, "A peer's end". */
 static void peer_end(struct engine_peer *peer, const tcpx_error *error)
 {
 	struct engine_chan *chans[CORE_CHANNELS_MAX];

@@ -13,7 +13,6 @@
 #include "engine/path/lone.h"
 #include "engine/link/program.h"
 #include "engine/request/ready.h"
-#include "engine/channel/rx_into.h"
 #include "engine/path/paths.h"
 #include "sys/futex.h"
 

@@ -16,7 +16,7 @@ static void reaper_look(struct sys_timer *timer, int64_t now_ns)
 	while ((node = list_pop_front(&runtime->reap))) {
 		struct reap_item *item = LIST_ENTRY(node, struct reap_item, node);
 
-		if (!item->ended(item, now_ns))
+		if (!item->release(item, now_ns))
 			list_push_back(&kept, node);
 	}
 	list_splice(&runtime->reap, &kept);
@@ -24,12 +24,12 @@ static void reaper_look(struct sys_timer *timer, int64_t now_ns)
 		sys_timer_set(&runtime->loop, timer, now_ns + REAP_LOOK_NS);
 }
 
-void reaper_add(struct reap_item *item, bool (*ended)(struct reap_item *item, int64_t now_ns))
+void reaper_add(struct reap_item *item, bool (*release)(struct reap_item *item, int64_t now_ns))
 {
 	struct engine_runtime *runtime = &engine_runtime;
 	bool first = list_empty(&runtime->reap);
 
-	item->ended = ended;
+	item->release = release;
 	list_push_back(&runtime->reap, &item->node);
 	if (first)
 		sys_timer_set(&runtime->loop, &runtime->reap_timer, clock_now_ns() + REAP_LOOK_NS);

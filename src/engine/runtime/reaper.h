@@ -15,12 +15,13 @@ struct engine_runtime;
 
 struct reap_item {
 	struct list_node node; /* in runtime.reap, which holds a reference of the object */
-	/* True: the object has ended and may be freed. False: the peer may still use its memory. */
-	bool (*ended)(struct reap_item *item, int64_t now_ns);
+	/* Releases the object, and the reference that the reaper holds, if nobody uses it any more,
+	 * and then returns true. False: the peer may still use its memory. */
+	bool (*release)(struct reap_item *item, int64_t now_ns);
 };
 
-/* Calls ended() every few milliseconds until it returns true. */
-void reaper_add(struct reap_item *item, bool (*ended)(struct reap_item *item, int64_t now_ns));
+/* Calls release() every few milliseconds until it returns true. */
+void reaper_add(struct reap_item *item, bool (*release)(struct reap_item *item, int64_t now_ns));
 
 void reaper_init(struct engine_runtime *runtime);
 /* The runtime stops: forgets the objects that are left, which stay allocated. */

@@ -9,7 +9,7 @@
 #include "engine/session/calls.h"
 #include "engine/link/hold.h"
 #include "engine/path/paths.h"
-#include "engine/channel/rx_into.h"
+#include "engine/channel/serve.h"
 
 static void hook_ended(void *arg, struct core_xfer *xfer)
 {

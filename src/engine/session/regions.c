@@ -8,7 +8,7 @@
 #include "engine/request/pending.h"
 #include "engine/link/import.h"
 #include "engine/path/paths.h"
-#include "engine/channel/rx_into.h"
+#include "engine/channel/serve.h"
 
 #define IMPORT_TAG (1ull << 63)
 

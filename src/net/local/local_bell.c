@@ -86,8 +86,8 @@ void local_die(struct local_chan *chan, tcpx_status status)
 	shutdown(chan->fd, SHUT_RDWR); /* wakes sleepers at both ends */
 }
 
-/* Whether the owner of role, another thread, still has to be woken by a bell in the socket: it is
- * armed, and the peer has reset its wait word. */
+/* Whether a bell in the socket is for the thread that owns role: that thread may be asleep (armed),
+ * and the peer has reset the role's wait word, so it has sent a bell or is about to. */
 static int bell_pending(struct local_chan *chan, int role)
 {
 	return atomic_load(&chan->bell.armed[role]) && !atomic_load(wait_word(chan, role));

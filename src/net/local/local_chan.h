@@ -41,11 +41,12 @@ struct local_lent {
 	int home;	/* 1: the memory was returned to the producer */
 };
 
-/* Private copy of the loan that the consumer reads. */
+/* The consumer's private copy of the loan that it reads, so that the producer cannot change it. */
 struct local_borrowed {
-	uint64_t addr, left, at;
-	int known;
-	int torn; /* the rest is counted but not read */
+	uint64_t addr, left; /* the producer's address of the next byte; bytes not read yet */
+	uint64_t at;	     /* position of the loan in the stream */
+	int known;	     /* 1: the fields above are valid */
+	int torn;	     /* the rest is counted but not read */
 };
 
 enum local_role { LOCAL_RX, LOCAL_TX };

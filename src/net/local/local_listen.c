@@ -114,7 +114,8 @@ static const char *hello_fault(const struct guest *guest)
 	return NULL;
 }
 
-/* Sends the answer: a new socket has room, and a dialler that has gone needs no answer. */
+/* Sends the answer. The result does not matter: a new socket has room for it, and a dialler that
+ * has gone needs none. */
 static void send_answer(int fd, char byte)
 {
 	(void)!send(fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Serves READs of the peer: checks the segment lists that it sends, and gives them to the core,
+ * which pushes their bytes (core/push.c). */
+#include "engine/channel/serve.h"
+
+#include <string.h>
+
+#include "engine/path/lone.h"
+#include "engine/path/paths.h"
+#include "wire/table.h"
+
+/* A checked copy of the part of a READ's segment list that one frame carries, with references to
+ * its regions. It lives until its bytes are sent and acknowledged. */
+struct served {
+	struct core_push push;
+	struct engine_peer *peer;
+	uint32_t nregions;
+	size_t bytes;	/* of this struct with its arrays, as charged to the account */
+	uint64_t *keys; /* keys by which the peer named the regions */
+	struct mem_region *regions[];
+};
+
+void served_free(struct core_push *push)
+{
+	struct served *served = (struct served *)push;
+	uint32_t i;
+
+	lone_served(push);
+	for (i = 0; i < served->nregions; i++)
+		mem_region_access_end(served->regions[i]);
+	session_free(served->peer->link.session, served, served->bytes);
+}
+
+bool served_uses(const struct core_push *push, const struct mem_region *region)
+{
+	const struct served *served = (const struct served *)push;
+	uint32_t i;
+
+	for (i = 0; i < served->nregions; i++)
+		if (served->regions[i] == region)
+			return true;
+	return false;
+}
+
+/* Whether one of its regions was deregistered. */
+static bool served_retired(const struct served *served)
+{
+	uint32_t i;
+
+	for (i = 0; i < served->nregions; i++)
+		if (atomic_load(&served->regions[i]->retired))
+			return true;
+	return false;
+}
+
+/* Number of pieces in the frame's list. 0: the list is malformed, has more than CORE_PIECES_MAX
+ * pieces, or does not add up to the bytes that the frame asks for. */
+static uint32_t served_count_pieces(const struct frame *frame, const uint8_t *table)
+{
+	struct wire_table_reader reader;
+	uint64_t key, offset, length, sum = 0;
+	uint32_t n = 0;
+	int more;
+
+	wire_table_open(&reader, table, frame->table_bytes);
+	while ((more = wire_table_next(&reader, &key, &offset, &length)) > 0) {
+		if (++n > CORE_PIECES_MAX || length > frame->offset - sum)
+			return 0;
+		sum += length;
+	}
+	return more < 0 || sum != frame->offset ? 0 : n;
+}
+
+/* Copies the list and takes references to its regions. ERR_REMOTE_KEY and others: a piece that the
+ * peer may not read. */
+static tcpx_status served_fill(struct engine_peer *peer, struct served *served,
+			       const struct frame *frame, const uint8_t *table)
+{
+	struct core_prog *prog = &served->push.prog;
+	struct wire_table_reader reader;
+	uint64_t key, offset, length;
+	struct mem_region *region = NULL; /* the last region held */
+	tcpx_status status;
+
+	wire_table_open(&reader, table, frame->table_bytes);
+	while (wire_table_next(&reader, &key, &offset, &length) > 0) {
+		struct core_seg *seg = &prog->seg[prog->nseg];
+
+		if (!region || served->keys[served->nregions - 1] != key ||
+		    mem_region_access_more(region, offset, length, TCPX_RIGHT_READ) != TCPX_OK) {
+			status = mem_region_access(peer->link.session->regions,
+						   identity_proven(&peer->who), key, offset, length,
+						   TCPX_RIGHT_READ, &region);
+			if (status != TCPX_OK)
+				return status;
+			served->keys[served->nregions] = key;
+			served->regions[served->nregions++] = region;
+			prog->vanishing |= mem_region_vanishes(region);
+		}
+		*seg = (struct core_seg){
+			.linear = prog->total, .local_off = offset, .local = served->nregions - 1};
+		served->push.job.fills |= region->kind->staged;
+		prog->total += length;
+		prog->nseg++;
+		seg[1].linear = prog->total;
+	}
+	prog->nlocal = served->nregions;
+	return TCPX_OK;
+}
+
+/* The work that one READ_REQ causes is bounded by its list: at most CORE_PIECES_MAX pieces, in
+ * memory that is charged to the session's account. Credit limits how many are served at a time
+ * (ENGINE_READ_WINDOW). Their bytes are not limited here: they leave in chunks, and other jobs of
+ * the link have their turn after CORE_QUANTUM_BYTES. */
+tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table)
+{
+	struct engine_peer *peer = chan->peer;
+	const struct frame *frame = &chan->rx.frame;
+	uint32_t pieces = served_count_pieces(frame, table);
+	struct served *served;
+	tcpx_status status;
+	size_t bytes;
+
+	if (!pieces)
+		return TCPX_ERR_PROTOCOL;
+	bytes = sizeof(*served) + (pieces + 1) * sizeof(struct core_seg) +
+		pieces * (sizeof(served->regions[0]) + sizeof(served->keys[0]));
+	served = session_alloc(peer->link.session, bytes);
+	status = served ? TCPX_OK : TCPX_ERR_NO_MEMORY;
+	if (served) {
+		memset(served, 0, sizeof(*served));
+		served->peer = peer;
+		served->bytes = bytes;
+		served->push.prog.seg = (struct core_seg *)&served->regions[pieces];
+		served->keys = (uint64_t *)&served->push.prog.seg[pieces + 1];
+		served->push.prog.local = (void *const *)served->regions;
+		served->push.job.peer_xfer = frame->xfer;
+		served->push.job.linear_base = frame->linear;
+		status = served_fill(peer, served, frame, table);
+		if (status == TCPX_OK)
+			status = path_serve(peer, &served->push, frame, served->keys);
+		if (status == TCPX_OK) {
+			lone_serve(&served->push, frame);
+		} else {
+			served_free(&served->push);
+			served = NULL;
+		}
+	}
+	link_lock(&peer->link);
+	if (served && !peer->link.core.dead) {
+		core_push_start(&peer->link.core, &served->push);
+		/* A deregistration before this point did not find this read response in the
+		 * core. */
+		if (served_retired(served))
+			core_push_stop(&peer->link.core, &served->push, TCPX_ERR_REMOTE_KEY);
+	} else if (served) {
+		served_free(&served->push);
+	} else if (!peer->link.core.dead) {
+		core_push_refuse(&peer->link.core, frame->xfer, status);
+	}
+	link_unlock_only(&peer->link);
+	return TCPX_OK;
+}
