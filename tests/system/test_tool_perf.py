@@ -128,11 +128,16 @@ def test_no_check_says_so(tool, with_json, schema):
 
 
 def test_ceiling_column(tool):
-    done = tool("perf", "--loopback", "--transport", "tcp", "--ceiling", *SMALL)
+    done = tool("perf", "--loopback", "--transport", "tcp", "--ceiling", *SMALL, "--size",
+                "64K:256K:x4")
     assert done.returncode == 0, done.stderr
     assert re.search(r"^# ceiling of the first row: [\d.]+ GB/s by \d+ plain sockets \(\w+\)",
                      done.stdout, re.M)
-    assert float(rows(done.stdout)[0][-2]) > 0
+    found = rows(done.stdout)
+    assert len(found) > 1
+    for row in found:
+        rate, ceiling, share = float(row[3]), float(row[-3]), float(row[-2])
+        assert share == pytest.approx(100 * rate / ceiling, rel=0.01)
 
 
 @pytest.mark.parametrize("args", [["--op", "read"], ["--bidir"]])

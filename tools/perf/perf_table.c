@@ -114,8 +114,10 @@ void perf_table_path(FILE *out, const struct perf_options *o, const struct perf_
 	for (uint32_t i = 0; i < o->units.count; i++)
 		fprintf(out, " %*s/s", RATE_COLUMN - 2,
 			cli_choice_text(PERF_UNITS, o->units.values[i], op, sizeof(op)));
-	fprintf(out, " %10s %10s %9s %7s %8s\n", "p50(us)", "p99(us)", "cpu-s/GB", "%ceil",
-		"#wrong");
+	fprintf(out, " %10s %10s %9s", "p50(us)", "p99(us)", "cpu-s/GB");
+	if (o->ceiling)
+		fprintf(out, " %8s", perf_one_way(o->op) ? "ceil(us)" : "ceil");
+	fprintf(out, " %7s %8s\n", "%ceil", "#wrong");
 }
 
 void perf_table_row(FILE *out, const struct perf_options *o, const struct perf_row_plan *plan,
@@ -125,12 +127,17 @@ void perf_table_row(FILE *out, const struct perf_options *o, const struct perf_r
 	double bytes = (double)r->iters * (double)plan->size;
 	double cpu = (double)(r->local.cpu_ns + r->remote.cpu_ns) / bytes;
 	char size[BYTES_TEXT_MAX], share[16] = "-", wrong[24] = "-", cost[16] = "-";
-	double part = 0; /* % of the ceiling */
+	char limit[16] = "-"; /* the ceiling: microseconds, or the first unit of the rate */
+	double part = 0;      /* % of the ceiling */
 
-	if (ceiling && ceiling->one_way > 0)
+	if (ceiling && ceiling->one_way > 0) {
 		part = 100 * ceiling->one_way / r->time.p50;
-	else if (ceiling && ceiling->bytes_per_second > 0)
+		snprintf(limit, sizeof(limit), "%.2f", ceiling->one_way * 1e6);
+	} else if (ceiling && ceiling->bytes_per_second > 0) {
 		part = 100 * r->bytes_per_second / ceiling->bytes_per_second;
+		snprintf(limit, sizeof(limit), "%.3f",
+			 in_unit(o->units.values[0], ceiling->bytes_per_second));
+	}
 	if (part > 0)
 		snprintf(share, sizeof(share), "%.1f", part);
 	beyond |= part > 100;
@@ -148,9 +155,11 @@ void perf_table_row(FILE *out, const struct perf_options *o, const struct perf_r
 			fprintf(out, " %*.3f", RATE_COLUMN,
 				in_unit(o->units.values[i], r->bytes_per_second));
 	}
-	fprintf(out, " %10.2f %10.2f %9s %7s %s%8s%s\n", r->time.p50 * 1e6, r->time.p99 * 1e6, cost,
-		share, r->wrong_bytes && out == stdout ? cli_red() : "", wrong,
-		r->wrong_bytes && out == stdout ? cli_plain() : "");
+	fprintf(out, " %10.2f %10.2f %9s", r->time.p50 * 1e6, r->time.p99 * 1e6, cost);
+	if (o->ceiling)
+		fprintf(out, " %8s", limit);
+	fprintf(out, " %7s %s%8s%s\n", share, r->wrong_bytes && out == stdout ? cli_red() : "",
+		wrong, r->wrong_bytes && out == stdout ? cli_plain() : "");
 	cli_flush(out);
 }
 
