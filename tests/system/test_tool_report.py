@@ -174,6 +174,7 @@ def test_drawings(tool, write, tmp_path):
     assert (tmp_path / "mesh.png").read_bytes().startswith(b"\x89PNG\r\n")
     text = (tmp_path / "mesh.svg").read_text(encoding="utf-8")
     assert xml.fromstring(text).tag.endswith("svg")
+    assert text.count("prefers-color-scheme: dark") == 1
     assert "r2 g1" in text and "write of 4 MiB" in text
     # the straggler receives slowly: marked at the axis of receivers; figures stand in the cells
     assert text.count("*r2 g1") == 1 and "host2" in text
@@ -252,6 +253,8 @@ def test_curves(tool, write, tmp_path, suffix, op):
         assert data.startswith(b"\x89PNG")
         return
     text = data.decode()
+    assert text.count("prefers-color-scheme: dark") == 1
+    assert suffix == "svg" or "color-scheme:light dark" in text
     svg = xml.fromstring(text[text.index("<svg"):text.index("</svg>") + 6])
     words = " ".join("".join(node.itertext()) for node in svg.iter() if node.tag.endswith("text"))
     for word in (f"{op} tcp", f"{op} local", "its ceiling", "4K", "64K", "1M", "us"):

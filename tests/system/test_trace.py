@@ -103,6 +103,7 @@ def test_picture(tool, ends, tmp_path):
     assert tool("trace", "show", ends[0], "-o", tmp_path / "x.svg").returncode == 0
     text = (tmp_path / "x.svg").read_text(encoding="utf-8")
     assert text.startswith("<?xml") and text.rstrip().endswith("</svg>") and "recv#0" in text
+    assert text.count("prefers-color-scheme: dark") == 1
     done = tool("trace", "show", ends[0], "-o", tmp_path / "x.png")
     assert done.returncode == 2 and "a drawing is .svg" in done.stderr
 

@@ -52,4 +52,12 @@ int cli_flush(FILE *out);
  * is gone), else code. */
 int cli_finish(int code);
 
+/* For a drawing with a white background, after its <svg> tag: on a dark page it is shown with
+ * dark and light exchanged, and with the same hues. */
+#define CLI_SVG_DARK                                                                               \
+	"<style>@media (prefers-color-scheme: dark) "                                              \
+	"{ svg > * { filter: invert(0.9) hue-rotate(180deg) } }</style>\n"
+/* The same for the page around it. */
+#define CLI_HTML_DARK ":root{color-scheme:light dark}"
+
 #endif

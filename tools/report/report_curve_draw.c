@@ -211,10 +211,11 @@ static int put_curves_page(const struct report_plot *plot, FILE *out)
 		cli_error("no room for a page");
 		return -1;
 	}
-	fprintf(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-		     "<title>tcpx perf</title>\n<style>body{font-family:sans-serif}"
-		     "svg{max-width:100%%;height:auto}</style></head>"
-		     "<body>\n<h1>tcpx perf</h1>\n");
+	fprintf(out,
+		"<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+		"<title>tcpx perf</title>\n<style>" CLI_HTML_DARK "body{font-family:sans-serif}"
+		"svg{max-width:100%%;height:auto}</style></head>"
+		"<body>\n<h1>tcpx perf</h1>\n");
 	rc = report_plot_svg(plot, out);
 	if (!rc) {
 		fprintf(out, "<pre>");

@@ -182,10 +182,11 @@ static int put_page(const struct report_plot *plot, FILE *out)
 
 	if (rc)
 		cli_error("%s: %s", heat->json_path, strerror(errno));
-	fprintf(out, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-		     "<title>tcpx mesh</title>\n<style>body{font-family:sans-serif}"
-		     "td,th{padding:0 .6em;text-align:right}.slow{color:#b2182b}</style></head>"
-		     "<body>\n<h1>tcpx mesh</h1>\n<pre>");
+	fprintf(out,
+		"<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+		"<title>tcpx mesh</title>\n<style>" CLI_HTML_DARK "body{font-family:sans-serif}"
+		"td,th{padding:0 .6em;text-align:right}.slow{color:#b2182b}</style></head>"
+		"<body>\n<h1>tcpx mesh</h1>\n<pre>");
 	if (!rc) {
 		report_print(r, f, text);
 		rewind(text);

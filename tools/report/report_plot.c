@@ -92,17 +92,21 @@ void report_plot_escaped(FILE *in, int json, FILE *out)
 int report_plot_svg(const struct report_plot *plot, FILE *out)
 {
 	FILE *svg = tmpfile();
-	int rc = svg ? report_plot(plot, 0, svg) : -1, shown = 0;
+	int rc = svg ? report_plot(plot, 0, svg) : -1, shown = 0, styled = 0;
 	char line[4096];
 
 	if (!rc)
 		rewind(svg);
-	while (!rc &&
-	       fgets(line, sizeof(line), svg)) { /* the XML header is for a file of its own */
+	/* without the XML header, which a page must not have and a file need not */
+	while (!rc && fgets(line, sizeof(line), svg)) {
 		const char *start = shown ? line : strstr(line, "<svg");
 
 		if (start)
 			fputs(start, out);
+		if (start && !styled && strstr(start, "</title>")) {
+			fputs(CLI_SVG_DARK, out);
+			styled = 1;
+		}
 		shown |= start != NULL;
 	}
 	if (svg)
@@ -134,8 +138,12 @@ int report_plot_file(const struct report_plot *plot, const char *path)
 		free(beside);
 		return CLI_FAILED;
 	}
-	rc = ends_with(path, ".html") ? plot->put_page(plot, out)
-				      : report_plot(plot, ends_with(path, ".png"), out);
+	if (ends_with(path, ".html"))
+		rc = plot->put_page(plot, out);
+	else if (ends_with(path, ".svg"))
+		rc = report_plot_svg(plot, out);
+	else
+		rc = report_plot(plot, 1, out);
 	bad = fflush(out) || ferror(out) || fchmod(fd, file_mode());
 	bad |= fclose(out) != 0;
 	if (!rc && (bad || rename(beside, path))) {

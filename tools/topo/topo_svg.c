@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli_output.h"
 #include "topo_view.h"
 
 enum {
@@ -256,8 +257,8 @@ void topo_svg_write(const struct topo_view *view, FILE *out)
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
 		"font-family=\"monospace\" font-size=\"12\">\n"
 		"<style>.node{font-weight:bold} .owner{stroke:#000;stroke-width:2.5}</style>\n"
-		"<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
-		width, height);
+		"%s<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
+		width, height, CLI_SVG_DARK);
 	topo_svg_put_text(&p, 8, 18, "", "GPUs and NICs; * and a frame: the NIC that owns the GPU");
 	p.y = 24;
 	if (view->topo->ngpus && view->topo->nnics) {

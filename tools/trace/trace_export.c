@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli_output.h"
 #include "trace_view.h"
 
 static void put_quoted(const char *text, FILE *out)
@@ -218,7 +219,7 @@ void trace_draw(const struct trace_file *file, FILE *out)
 	fprintf(out,
 		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
 		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%u\" "
-		"font-family=\"monospace\" font-size=\"12\">\n"
+		"font-family=\"monospace\" font-size=\"12\">\n" CLI_SVG_DARK
 		"<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n"
 		"<text x=\"8\" y=\"18\">process %u: requests in flight of each comm; right: "
 		"done/posted"
