@@ -65,6 +65,19 @@ def wrong_of(done):
             if re.match(r" +\d+[KMG]? +\d+ ", line)]
 
 
+def test_a_killed_serve_is_one_warning(serve, tool, plugin, env):
+    """Its plugin channels end one after the other, for a cause that the peer's own line names."""
+    server = serve("--transport", "plugin", "--plugin", plugin, env=env | CHUNK)
+    client = tool.start("perf", server.address, "--transport", "plugin", "--plugin", plugin,
+                        "--size", "1M", "--time", "600", "--working-set", "16M", env=env | CHUNK)
+    while not re.match(r"# +size", client.stdout.readline().decode()):
+        assert client.poll() is None, client.stderr.read()
+    server.process.kill()
+    _, err = client.communicate(timeout=100)
+    warned = [line for line in err.decode().splitlines() if " WARN " in line]
+    assert len(warned) == 1 and "channels ended)" in warned[0], err.decode()
+
+
 def perf_to(serve, tool, *args, env):
     """What perf says against a serve, which goes with it."""
     done = tool("perf", serve.addresses[0], *args, *ROW, env=env)

@@ -107,8 +107,8 @@ void comms_slot_set(struct engine_peer *peer, uint32_t channel, struct engine_co
 /* Closes comms that no slot names, after their channel. lost: the core then hears of the loss. */
 void comms_close(struct engine_comms *comms, bool lost);
 void comms_close_step(struct engine_comms *comms); /* comms may be freed afterwards */
-/* The level at which a lost channel is logged. of_messages: it is a plugin channel. */
-enum tcpx_log_level comms_level(const struct engine_peer *peer, bool of_messages);
+/* Whether the channel failed only because the peer ended it, so that the peer knows more. */
+bool comms_follows(struct engine_comms *comms);
 /* The channel is stopped: closes its comms. False: it has none, and the caller tells the core. */
 bool comms_stopped(struct engine_chan *chan, const char *why);
 /* The peer lost the channel, and says why, or its message counts. */

@@ -228,11 +228,6 @@ static void loss_choose_level(struct engine_peer_comms *table, const char *why)
 	table->cause_ns = now_ns;
 }
 
-enum tcpx_log_level comms_level(const struct engine_peer *peer, bool of_messages)
-{
-	return of_messages ? peer->comms->level : TCPX_LOG_WARN;
-}
-
 /* Sends the reason and the counts to the peer and logs the counts. If the counts of the two ends
  * differ, a message was lost. */
 static void loss_tell_peer(struct engine_comms *comms, const char *why,
@@ -284,9 +279,7 @@ static void loss_count_barren(struct engine_peer *peer, struct comms_slot *slot,
 		 (long long)(rest / CLOCK_MS_NS));
 }
 
-/* True: the channel failed only because of a failure that the peer saw first and knows more
- * about. */
-static bool loss_follows(struct engine_comms *comms)
+bool comms_follows(struct engine_comms *comms)
 {
 	static const tcpx_status ends[] = {TCPX_ERR_CHANNEL_LOST, TCPX_ERR_PEER_CLOSED,
 					   TCPX_ERR_PEER_RESET};
@@ -353,9 +346,12 @@ bool comms_stopped(struct engine_chan *chan, const char *why)
 
 	if (!comms)
 		return false;
-	first = !loss_follows(comms);
+	first = !comms_follows(comms);
 	loss_keep_reason(peer, why, first);
-	loss_choose_level(peer->comms, why);
+	if (first)
+		loss_choose_level(peer->comms, why);
+	else
+		peer->comms->level = TCPX_LOG_INFO; /* one line tells of all channels of the peer */
 	ops->info(chan->net, &info);
 	loss_count_barren(peer, slot, channel, &info.messages);
 	comms_slot_set(peer, channel, NULL);

@@ -70,6 +70,7 @@ static void channel_gone(struct engine_chan *chan)
 	int err = atomic_load(&chan->failed_errno);
 	uint32_t channel = chan->index, up;
 	bool fatal = peer_malformed(status), later, replacing;
+	bool follows = !chan->comms || comms_follows(chan->comms);
 	char what[COMMS_WHY_BYTES];
 
 	if (chan->comms)
@@ -94,11 +95,11 @@ static void channel_gone(struct engine_chan *chan)
 			 what);
 		return;
 	}
-	if (later)
-		LOG(comms_level(peer, later), "peer '%s': %s; %u channels live on", peer->who.name,
-		    what, up);
-	else
+	if (follows)
 		losses_add_channel(peer, what);
+	else
+		LOG(peer->comms->level, "peer '%s': %s; %u channels live on", peer->who.name, what,
+		    up);
 	atomic_fetch_add(&peer->link.session->counters.channels_lost, 1);
 	peer_event(peer, TCPX_EVENT_CHANNEL_DOWN, TCPX_ERR_CHANNEL_LOST, channel);
 }
