@@ -80,7 +80,7 @@ enum cuda_device_attributes {
 	CUDA_DEVICE_CONCURRENT_MANAGED = 89, /* CONCURRENT_MANAGED_ACCESS */
 	CUDA_DEVICE_VMM_SUPPORTED = 102,     /* VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED */
 	CUDA_DEVICE_DMABUF_SUPPORTED = 124,
-	CUDA_DEVICE_HOST_NUMA_ID = 134, /* the host NUMA node nearest to it, or -1 */
+	CUDA_DEVICE_HOST_NUMA_ID = 134, /* the host NUMA node nearest to the GPU, or -1 */
 };
 
 enum cuda_pointer_attributes {

@@ -13,8 +13,8 @@
 #define NCCLNET_VERSION_MIN 6
 #define NCCLNET_VERSION_MAX 12
 #define NCCLNET_HANDLE_BYTES 128
-#define NCCLNET_DEVICES_V9 4 /* physical devices of a virtual one; v12: 8 */
-#define NCCLNET_DEVICES_V12 8
+#define NCCLNET_DEVICES_V9 4  /* most physical devices of a virtual one, v9 to v11 */
+#define NCCLNET_DEVICES_V12 8 /* most physical devices of a virtual one, v12 */
 
 typedef int ncclnet_result; /* enum ncclnet_results, or a number without a name here */
 
@@ -70,7 +70,8 @@ enum ncclnet_log_subsystems {
 	NCCLNET_SUB_RAS = 0x8000,
 };
 
-/* file may be a function's name; format ends without a newline, as a rule. */
+/* The function to which a plugin logs. file may be a function's name; as a rule format does not end
+ * with a newline. */
 typedef void (*ncclnet_logger)(int level, unsigned long flags, const char *file, int line,
 			       const char *format, ...);
 
@@ -173,8 +174,8 @@ struct ncclnet_attr { /* v11, v12; -1: undefined */
 };
 
 /*
- * The tables, as the plugin exports them: the members that versions have in common are written
- * once, as macros. Their argument size_t or int is the type of sizes in that version. A handle is
+ * The tables, as the plugin exports them. Members that several versions have are written once, as
+ * macros; the argument of a macro, int or size_t, is the type of sizes in that version. A handle is
  * NCCLNET_HANDLE_BYTES long.
  */
 #define NCCLNET_TABLE_REG(mr_size)                                                                 \
@@ -330,6 +331,7 @@ struct ncclnet_queue {
 	uint64_t head;	 /* position of the consumer */
 };
 
+/* Assertions of offsets and sizes, for the parts that the properties of several versions have. */
 #define NCCLNET_AT(version, member, offset)                                                        \
 	_Static_assert(offsetof(struct ncclnet_props_v##version, member) == (offset),              \
 		       "v" #version " " #member)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies sized structs between versions of the library. */
+/* Checks and copies structs whose size may differ between the caller and this library. */
 #include "api/checks.h"
 
 #include <string.h>
 
-#define API_SIZE_MAX 65536 /* larger than any struct; a larger sz was never set */
+#define API_SIZE_MAX 65536 /* larger than any struct; a larger sz is an uninitialised one */
 
 tcpx_status api_null(const char *name)
 {

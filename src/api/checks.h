@@ -14,23 +14,29 @@ static inline struct engine_session *api_session(tcpx_session *session)
 	return (struct engine_session *)session;
 }
 
-/* Copies a sized struct of the caller. A shorter one is of an older version, and its missing fields
- * become 0; a longer one must have a zero tail. ERR_INVALID names the struct. */
+/* Copies a struct of the caller that begins with its size (sz) to out, a struct of size bytes. A
+ * shorter one is of an older version, and its missing fields become 0; a longer one must have a
+ * zero tail. NULL: all fields become 0. ERR_INVALID: sz is below min or too large, or the tail is
+ * not zero; the error names the struct. */
 tcpx_status api_opts(const char *name, const void *opts, size_t min, void *out, size_t size);
 
-/* Checks an output struct before the call has any effect: out is not NULL, and out->sz is at least
- * first, the size of the struct's first version. */
+/* Checks an output struct before the call has any effect. ERR_INVALID: out is NULL, or out->sz is
+ * less than first, the size of the struct's first version. */
 tcpx_status api_out_check(const char *name, const void *out, size_t first);
 
-/* Copies at most what the caller's struct holds, whose sz was checked. */
+/* Copies as much as the caller's struct has room for; its sz was checked by api_out_check. The rest
+ * of a longer struct becomes 0. */
 void api_out_write(void *out, const void *from, size_t size);
 
-/* As api_out_write for element index of an array whose elements have sz bytes; also sets the
- * element's sz. */
+/* As api_out_write for the element with that index of an array whose elements have sz bytes; sets
+ * the element's sz as well. */
 void api_out_element(void *array, size_t index, size_t sz, const void *from, size_t size);
 
+/* Sets ERR_INVALID for an argument that is NULL, and returns it. */
 tcpx_status api_null(const char *name);
 
+/* The macros below return from a public call whose arguments are wrong. API_ENTER: the session is
+ * not open. */
 #define API_ENTER(session)                                                                         \
 	do {                                                                                       \
 		tcpx_status api_status_ = engine_session_check(api_session(session));              \
@@ -38,7 +44,8 @@ tcpx_status api_null(const char *name);
 			return api_status_;                                                        \
 	} while (0)
 
-/* last: the last field of the first version of type. It never changes. */
+/* The output struct is NULL or too small. last: the last field of the first version of type; it
+ * never changes. */
 #define API_OUT(type, out, last)                                                                   \
 	do {                                                                                       \
 		tcpx_status api_status_ = api_out_check(                                           \

@@ -27,7 +27,7 @@ static const struct {
 } features[] = {
 	{"tcp", 1, "several channels per peer over epoll and non-blocking sockets"},
 	{"local", 1, "same host: a ring in shared memory; one copy inside a process, or by option"},
-	{"crypto", 0, ""}, /* tcpx_feature_get() fills it in */
+	{"crypto", 0, ""}, /* filled in by tcpx_feature_get() */
 	{"cuda", 1, CUDA_REASON},
 	{"ncclnet", 1, "plugin channels over ncclNet plugins, v6 to v12, for host and GPU memory"},
 	{"tls", 0, "not in this version: connections are authenticated, not encrypted"},

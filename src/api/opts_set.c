@@ -6,13 +6,15 @@
 #include "base/bytes.h"
 #include "base/config.h"
 
+/* ORDINAL: stored plus 1, because 0 means not set. FLAG_OFF: the option switched on is the flag
+ * switched off. */
 enum field_type { FIELD_U32, FIELD_U64, FIELD_TEXT, FIELD_ORDINAL, FIELD_FLAG, FIELD_FLAG_OFF };
 
 static const struct field {
 	const char *name;
 	enum field_type type;
 	size_t offset; /* offset of the field in tcpx_session_opts */
-	uint64_t flag;
+	uint64_t flag; /* FLAG, FLAG_OFF: bit of tcpx_session_opts.flags */
 } fields[] = {
 #define FIELD(name, type, member)                                                                  \
 	{                                                                                          \
@@ -43,6 +45,7 @@ static const struct field {
 	{"TCPX_STRICT_CANCEL", FIELD_FLAG, 0, TCPX_SESSION_STRICT_CANCEL},
 };
 
+/* The field for an option; NULL: the option is one of the process. */
 static const struct field *opts_field(const char *name)
 {
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
@@ -51,6 +54,8 @@ static const struct field *opts_field(const char *name)
 	return NULL;
 }
 
+/* Switches the option of a flag on or off, whatever the environment says: the flag's bit is set in
+ * opts->flags if the flag is to be on, otherwise in opts->without. */
 static void opts_set_flag(tcpx_session_opts *opts, const struct field *field, bool on)
 {
 	uint64_t *where = on == (field->type == FIELD_FLAG) ? &opts->flags : &opts->without;

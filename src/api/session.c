@@ -57,6 +57,7 @@ tcpx_status tcpx_session_key(tcpx_session *session, char out_key[65])
 	return TCPX_OK;
 }
 
+/* Connects by a connection info, or by an address; the other argument is NULL. */
 static tcpx_status session_connect_any(tcpx_session *session, const struct wire_info *info,
 				       const char *address, const tcpx_connect_opts *opts,
 				       tcpx_peer *out_peer)
@@ -185,7 +186,8 @@ int tcpx_session_fd(tcpx_session *session)
 		       : -1;
 }
 
-/* Polls for a caller whose tcpx_completion has another size than this library's. */
+/* Polls for a caller of another version, whose tcpx_completion has another size than this
+ * library's. */
 static uint32_t session_poll_sized(tcpx_session *session, tcpx_completion *completions,
 				   uint32_t max)
 {

@@ -94,7 +94,8 @@ tcpx_status tcpx_request_start(tcpx_session *session, tcpx_peer peer, enum tcpx_
 tcpx_status tcpx_request_test(tcpx_session *session, tcpx_request request,
 			      tcpx_completion *out_completion)
 {
-	tcpx_completion end = {.sz = 0}; /* the engine sets sz when it writes a completion */
+	/* sz stays 0 unless the engine writes a completion */
+	tcpx_completion end = {.sz = 0};
 	tcpx_status status;
 
 	API_ENTER(session);
@@ -110,6 +111,7 @@ tcpx_status tcpx_request_test(tcpx_session *session, tcpx_request request,
 tcpx_status tcpx_request_wait(tcpx_session *session, tcpx_request request, int64_t timeout_ns,
 			      tcpx_completion *out_completion)
 {
+	/* sz stays 0 unless the engine writes a completion */
 	tcpx_completion end = {.sz = 0};
 	tcpx_status status;
 
@@ -136,7 +138,8 @@ tcpx_status tcpx_request_cancel_wait(tcpx_session *session, tcpx_request request
 
 	API_ENTER(session);
 	status = engine_request_cancel(api_session(session), request.id);
-	if (status != TCPX_OK && status != TCPX_ERR_STATE) /* ended: the wait returns how */
+	/* ERR_STATE: it has ended, and the wait returns how */
+	if (status != TCPX_OK && status != TCPX_ERR_STATE)
 		return status;
 	return engine_request_wait(api_session(session), request.id, timeout_ns, NULL);
 }

@@ -10,7 +10,7 @@ struct tcpx_transfer {
 	tcpx_peer peer;
 	tcpx_request *requests; /* the first `done` have ended */
 	size_t count, cap, done;
-	tcpx_status failed;
+	tcpx_status failed; /* status of the first request that failed */
 };
 
 tcpx_status tcpx_transfer_create(tcpx_session *session, tcpx_peer peer,
@@ -59,7 +59,7 @@ tcpx_status tcpx_transfer_post(tcpx_transfer *transfer, enum tcpx_op op,
 	return status;
 }
 
-/* Moves the requests that ended to the front; their order does not matter. */
+/* Tests the requests and moves those that ended to the front; their order does not matter. */
 static void transfer_collect(tcpx_transfer *transfer)
 {
 	for (size_t i = transfer->done; i < transfer->count; i++) {

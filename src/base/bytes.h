@@ -13,8 +13,8 @@ int bytes_parse(const char *text, uint64_t *out_bytes);
 /* Writes "64 KiB", "1.5 MiB" or "1000 B", with at most two decimals. Returns buf. */
 char *bytes_format(uint64_t bytes, char *buf, size_t cap);
 
-/* Writes "64K", "100M" or "1000", with the largest unit that divides the number, so that the text
- * parses back to it. Returns buf. */
+/* Writes "64K", "100M" or "1000", with the largest unit that divides the number, so that
+ * bytes_parse gives the same number. Returns buf. */
 char *bytes_compact(uint64_t bytes, char *buf, size_t cap);
 
 #define BYTES_TEXT_MAX 32 /* room for any of these texts */

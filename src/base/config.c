@@ -19,7 +19,7 @@ static const struct config_row rows[] = {
 };
 
 static struct config_value values[CONFIG_IDS];
-static char ranges[CONFIG_IDS][48];
+static char ranges[CONFIG_IDS][48]; /* config_range() of each option */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static int parse_number(const char *text, uint64_t *out)
@@ -64,8 +64,8 @@ static int parse_level(int is_alias, const char *text, uint64_t *out)
 
 	if (!parse_word(text, words, 5, out))
 		return 0;
-	/* An alias is the predecessor's flag: switched on, it means that each chunk is logged, at
-	 * level trace. */
+	/* An alias of TCPX_LOG is a flag of the predecessor of this library: switched on, it means
+	 * that each chunk is logged, at level trace. */
 	if (is_alias) {
 		if (parse_bool(text, out) && (parse_number(text, out) || *out > 4))
 			return -1;
@@ -147,7 +147,8 @@ int config_parse(const struct config_row *row, int is_alias, const char *text, u
 	return 0;
 }
 
-/* Returns the start of the next alias of a list, or NULL; *list moves past it. */
+/* Returns the start of the next alias in a list, and its length; *list moves past it. NULL: no
+ * more. */
 static const char *next_alias(const char **list, size_t *out_len)
 {
 	const char *start = *list;
@@ -160,6 +161,8 @@ static const char *next_alias(const char **list, size_t *out_len)
 	return start;
 }
 
+/* Takes the value from one variable. Returns 1 if the variable is set, also if its text is wrong;
+ * 0: the next variable is to be tried. */
 static int resolve_from(const struct config_row *row, int is_alias, const char *name,
 			const char *text, struct config_value *out)
 {
@@ -197,7 +200,7 @@ void config_resolve(const struct config_row *row, const char *(*get)(const char 
 	}
 }
 
-/* A setuid program must not load files that its user names. */
+/* secure_getenv: a setuid program must not load files that its user names. */
 static const char *get_environment(const char *name)
 {
 	return secure_getenv(name);
@@ -251,7 +254,8 @@ static void warn_if_wrong(unsigned i)
 			 *default_text ? default_text : "(empty)");
 }
 
-/* A copy that is never freed, because readers of a value may keep its text. NULL: no memory. */
+/* Returns a copy that is never freed, because readers of a value may keep its text. NULL: no
+ * memory. */
 static const char *keep_forever(const char *text)
 {
 	static struct kept {
@@ -278,7 +282,7 @@ static void load_environment(void)
 		config_resolve(&rows[i], get_environment, &values[i]);
 		if (values[i].source == CONFIG_DEFAULT)
 			continue;
-		copy = keep_forever(values[i].text); /* the environment may change */
+		copy = keep_forever(values[i].text); /* the environment may change later */
 		if (copy) {
 			values[i].text = copy;
 		} else {
@@ -287,7 +291,8 @@ static void load_environment(void)
 			(void)config_parse(&rows[i], 0, values[i].text, &values[i].u64);
 		}
 	}
-	/* Before the first log line, which would call config_u64() and so come back here. */
+	/* Before the first log line: without a level it would call config_u64(), which waits for
+	 * this function. */
 	log_level_default((int)values[CONFIG_LOG].u64);
 	for (unsigned i = 0; i < CONFIG_IDS; i++) {
 		warn_if_wrong(i);
@@ -298,6 +303,7 @@ static void load_environment(void)
 static pthread_mutex_t set_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool fixed; /* guarded by set_lock */
 
+/* Parses a text for config_set and config_check; "" becomes the default. */
 static tcpx_status check_value(unsigned i, const char **inout_text, uint64_t *out_u64)
 {
 	const struct config_row *row = &rows[i];
@@ -310,7 +316,8 @@ static tcpx_status check_value(unsigned i, const char **inout_text, uint64_t *ou
 	return TCPX_OK;
 }
 
-/* Compares numbers by value, because a number has several spellings. */
+/* Whether the option has that value already. Numbers are compared by value, because a number has
+ * several spellings. */
 static bool same_value(unsigned i, const char *text, uint64_t number)
 {
 	if (rows[i].type == CONFIG_TEXT || rows[i].type == CONFIG_PATH)
@@ -340,8 +347,8 @@ static tcpx_status set_value(unsigned i, const char *text)
 	return TCPX_OK;
 }
 
-/* The index of the option with that name. CONFIG_IDS: there is none, and ERR_NOT_FOUND is the last
- * error. */
+/* Returns the index of the option with that name. CONFIG_IDS: there is none, and ERR_NOT_FOUND is
+ * the last error. */
 static unsigned row_named(const char *name)
 {
 	const char *nearest;

@@ -13,6 +13,7 @@
 
 #include <tcpx/types.h>
 
+/* How the text of an option is parsed, and what config_u64() returns. */
 enum config_type {
 	CONFIG_BYTES, /* config_u64: bytes */
 	CONFIG_COUNT, /* a number; "auto" is 0 if the default is auto */
@@ -195,58 +196,64 @@ enum config_id {
 		CONFIG_IDS,
 };
 
+/* Values of a CONFIG_COPY option. */
 enum config_copies { CONFIG_COPIES_AUTO, CONFIG_COPIES_ENGINE, CONFIG_COPIES_KERNEL };
 
+/* Where a value is from; CONFIG_SET: config_set(). */
 enum config_source { CONFIG_DEFAULT, CONFIG_ENVIRONMENT, CONFIG_ALIAS, CONFIG_SET };
 
+/* A row of the table. */
 struct config_row {
 	const char *name, *aliases;
 	enum config_type type;
 	const char *default_text;
-	uint64_t min, max;
+	uint64_t min, max; /* of the parsed value; of TEXT and PATH: of the length */
 	const char *help;
 };
 
+/* The value of an option. */
 struct config_value {
-	uint64_t u64;
+	uint64_t u64;	  /* the parsed value; of TEXT and PATH: the length */
 	const char *text; /* as it was written */
 	enum config_source source;
 	const char *wrong; /* the variable whose value was refused; NULL: none */
 	const char *wrong_text;
 };
 
-/* Values in force in this process: the environment as it was at the first call. Any thread. */
+/* The values in force in this process: the environment as it was at the first call of one of these
+ * functions, or what config_set() set since. Any thread. */
 uint64_t config_u64(enum config_id id);
 int config_bool(enum config_id id);
 const char *config_text(enum config_id id); /* never NULL; "" when unset */
 const struct config_value *config_value(enum config_id id);
 
-/* Replaces the value of the environment, until config_fix(); the text "" means the default.
- * ERR_NOT_FOUND: no such option; ERR_INVALID: not in its range; ERR_STATE: the value in force
- * differs and is fixed. Any thread. */
+/* Replaces the value of the environment; the text "" means the default. ERR_NOT_FOUND: no such
+ * option; ERR_INVALID: not in its range; ERR_STATE: config_fix() was called, and the value in force
+ * is another one. Any thread. */
 tcpx_status config_set(const char *name, const char *text);
-/* Whether config_set() would accept the value; returns the errors of config_set() except ERR_STATE.
- * *out_u64 as config_u64(). */
+/* Whether config_set() would accept the value: OK, or the error of config_set(), which is never
+ * ERR_STATE here. *out_u64: what config_u64() would return. */
 tcpx_status config_check(const char *name, const char *text, uint64_t *out_u64);
-/* From now on values are read without a lock and do not change. */
+/* From now on config_set() cannot change values, so they are read without a lock. */
 void config_fix(void);
 
 const struct config_row *config_row(unsigned index); /* NULL past the last option */
 const char *config_type_name(enum config_type type);
 const char *config_range(unsigned index); /* "4K..16M"; static */
 
-/* Looks up one row through get(); strings point into what get returned. A wrong value leaves the
- * default in force and is named in out. */
+/* Finds the value of a row: get() returns the text of a variable, or NULL. Strings in *out point
+ * into what get returned. A wrong text leaves the default in force and is named in *out. */
 void config_resolve(const struct config_row *row, const char *(*get)(const char *name),
 		    struct config_value *out);
 
-/* Parses the value of an option. Returns 0 or -1. is_alias: the text is that of an alias, which for
- * a LEVEL row may be a flag. */
+/* Parses the text of an option. Returns 0, or -1 if it is wrong. is_alias: the text is that of an
+ * alias, which for a LEVEL row may be a flag. */
 int config_parse(const struct config_row *row, int is_alias, const char *text, uint64_t *out_value);
 
-/* 1 if a variable with one of our prefixes is an option, an alias, or read by known scripts. */
+/* 1 if the name, which has one of our prefixes, is that of an option, an alias, or a variable that
+ * known scripts read. */
 int config_known(const char *name, size_t len);
-/* The option whose name or alias has the smallest edit distance; "" if none is near. */
+/* The name of the option whose name or alias has the smallest edit distance; "": none is near. */
 const char *config_nearest(const char *name, size_t len);
 
 #endif

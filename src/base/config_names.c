@@ -6,8 +6,8 @@
 
 #define NAME_MAX_LEN 64
 
-/* Variables that the predecessor's scripts or plugins read and the library does not; they are no
- * misspelt options. */
+/* Variables with our prefixes that the predecessor's scripts or plugins read and the library does
+ * not. They are no misspelt options. */
 static const char *const foreign[] = {
 	"TCPX_RUNTIME_LIBDIR",	  "TCPX_SRC_LIBDIR",
 	"TCPX_SSH_CMD",		  "TCPX_RXMEM_IMPORT_USE_GPU_PCI_CLIENT",
@@ -44,7 +44,7 @@ int config_known(const char *name, size_t len)
 	return 0;
 }
 
-/* The name without the prefix UCCL_TCPX_ or TCPX_, if it has one. */
+/* Returns the name without its prefix UCCL_TCPX_ or TCPX_, if it has one, and reduces *len. */
 static const char *strip_prefix(const char *name, size_t *len)
 {
 	static const char *const prefixes[] = {"UCCL_TCPX_", "TCPX_"};
@@ -60,7 +60,8 @@ static const char *strip_prefix(const char *name, size_t *len)
 	return name;
 }
 
-/* Edit distance: insert, delete and replace cost 1, and so does swapping two neighbours. */
+/* The edit distance of two names: to insert, delete or replace a character, or to swap two
+ * neighbours, costs 1 each. */
 static unsigned edit_distance(const char *a, size_t a_len, const char *b, size_t b_len)
 {
 	unsigned before[NAME_MAX_LEN + 1] = {0}, last[NAME_MAX_LEN + 1], now[NAME_MAX_LEN + 1];
@@ -89,6 +90,8 @@ static unsigned edit_distance(const char *a, size_t a_len, const char *b, size_t
 	return last[b_len];
 }
 
+/* Makes row the nearest option so far if `other`, its name or an alias of it, is nearer than
+ * *best. */
 static void keep_nearest(const char *name, size_t len, const char *other, size_t other_len,
 			 const struct config_row *row, unsigned *best, const char **nearest)
 {
@@ -109,7 +112,8 @@ const char *config_nearest(const char *name, size_t len)
 	unsigned best;
 
 	name = strip_prefix(name, &len);
-	best = (unsigned)(len / 2 > 3 ? len / 2 : 3) + 1; /* beyond that it is no misspelling */
+	/* names that differ more are no misspelling */
+	best = (unsigned)(len / 2 > 3 ? len / 2 : 3) + 1;
 	for (unsigned i = 0; (row = config_row(i)) != NULL; i++) {
 		const char *alias = row->aliases;
 

@@ -13,18 +13,18 @@ struct cpus {
 	uint64_t words[CPUS_MAX / 64];
 };
 
-/* Returns 0, or -1 if list is malformed or names a CPU beyond CPUS_MAX; then *out_cpus is
- * unchanged. "" is the empty set. */
+/* Parses a list. Returns 0, or -1 if it is malformed or names a CPU of CPUS_MAX or more; then
+ * *out_cpus is unchanged. "" is the empty set. */
 int cpus_parse(const char *list, struct cpus *out_cpus);
 
 /* Writes the list, truncated at a comma if cap is too small. Returns buf. */
 char *cpus_format(const struct cpus *cpus, char *buf, size_t cap);
 
-void cpus_add(struct cpus *cpus, unsigned cpu); /* ignored beyond CPUS_MAX */
+void cpus_add(struct cpus *cpus, unsigned cpu); /* ignored if cpu >= CPUS_MAX */
 int cpus_has(const struct cpus *cpus, unsigned cpu);
 unsigned cpus_count(const struct cpus *cpus);
 
-/* out = a and b, out = a or b; out may alias a or b. */
+/* out = a and b, out = a or b; out may be a or b. */
 void cpus_and(const struct cpus *a, const struct cpus *b, struct cpus *out_cpus);
 void cpus_or(const struct cpus *a, const struct cpus *b, struct cpus *out_cpus);
 

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* crc: 0, or the CRC of the data before this. */
 uint32_t crc32c(uint32_t crc, const void *data, size_t len);
 
 /* The portable implementation, for comparison in tests. */

@@ -59,7 +59,7 @@ static void fill_error(tcpx_error *error, tcpx_status status, int err, const cha
 	text_format(error->next, sizeof(error->next), "%s", error_status_next(status));
 }
 
-/* TCPX_OLD_GLIBC: compiles the branch for older C libraries, to test it. */
+/* With TCPX_OLD_GLIBC the branch for older C libraries is compiled, to test it. */
 #if defined(__GLIBC_PREREQ) && !defined(TCPX_OLD_GLIBC)
 #define HAVE_STRERRORDESC __GLIBC_PREREQ(2, 32)
 #else

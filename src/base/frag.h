@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One fragment of a received message: its place in a bounce pool, and its destination. The layout
- * is that of an ncclNet plugin of the UNPACK kind (its loadMeta).
+ * One fragment of a received message: where its bytes lie in the bounce pages, and where they
+ * belong in the message. The layout is that of an ncclNet plugin of the UNPACK kind (its loadMeta).
  */
 #ifndef BASE_FRAG_H
 #define BASE_FRAG_H

@@ -7,10 +7,11 @@
 
 #define FRAME_HEADER_BYTES 64
 #define FRAME_TRAILER_BYTES 16
-#define FRAME_TABLE_MAX (64u << 10)   /* segment table of one frame */
-#define FRAME_PAYLOAD_MAX (16u << 20) /* payload of one frame */
-#define FRAME_REF_MAX (1u << 30)      /* payload of a chunk by reference */
-#define FRAME_CONTROL_MAX (64u << 10) /* payload of a frame on the control link */
+#define FRAME_TABLE_MAX (64u << 10)   /* most bytes of the segment table of a frame */
+#define FRAME_PAYLOAD_MAX (16u << 20) /* most bytes of the payload of a frame */
+#define FRAME_REF_MAX (1u << 30)      /* most bytes of a chunk by reference */
+/* most bytes of the payload of a frame on the control link */
+#define FRAME_CONTROL_MAX (64u << 10)
 #define FRAME_VERSION 1
 
 /*
@@ -68,12 +69,15 @@ enum frame_type {
 };
 
 enum frame_flags {
-	FRAME_F_ACK = 1u << 0,	  /* acknowledge at once when this frame is applied */
-	FRAME_F_STAGED = 1u << 2, /* the payload uses staging grants; CTS: SDATA will have to */
-	FRAME_F_REF = 1u << 4,	  /* chunks: no payload follows, the last part of the table names
-				   * its location; READ_REQ: the answer should do so; CTS: it may */
-	FRAME_F_MSG = 1u << 5,	  /* chunks: the payload is the next message of the channel;
-				   * READ_REQ: the answer should use messages; CTS: it may */
+	FRAME_F_ACK = 1u << 0, /* acknowledge at once when this frame is applied */
+	/* the payload uses staging grants; CTS: that of SDATA will have to */
+	FRAME_F_STAGED = 1u << 2,
+	/* chunks: no payload follows, the last part of the table says where the payload is;
+	 * READ_REQ: the READ should be answered that way; CTS: the SEND may be sent that way */
+	FRAME_F_REF = 1u << 4,
+	/* chunks: the payload is the next message of the plugin channel; READ_REQ: the READ should
+	 * be answered with messages; CTS: the SEND may be sent with messages */
+	FRAME_F_MSG = 1u << 5,
 	FRAME_F_RESERVED = 1u << 1 | 1u << 3, /* sent as 0, and ignored */
 };
 
@@ -89,9 +93,11 @@ enum frame_credit {
 	 * cumulative bytes needed for the first notification that waits */
 	FRAME_CREDIT_WISH = 4,
 };
-/* A NOTIFY's key. BEHIND: it belongs to the DATA frame directly before it on its channel. */
+/* A NOTIFY's key. ATTACHED: of a transfer; ALONE: of none; BEHIND: of the WRITE whose DATA frame is
+ * directly before it on its channel. */
 enum frame_note { FRAME_NOTE_ATTACHED = 0, FRAME_NOTE_ALONE = 1, FRAME_NOTE_BEHIND = 2 };
-/* A READ_REQ's key: preferred channel of the answer; the responder may choose another. */
+/* A READ_REQ's key: on which channel the data should be sent; the responder may choose another.
+ * BY_LANE: on the priority channel. */
 enum frame_read { FRAME_READ_ANYHOW = 0, FRAME_READ_BY_LANE = 1 };
 enum frame_cancel { FRAME_CANCEL_READ = 1, FRAME_CANCEL_SEND = 2 };
 enum frame_share {

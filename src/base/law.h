@@ -8,7 +8,7 @@
 #define BASE_LAW_H
 
 #ifdef TCPX_LAW
-/* Count the locks of this kind that this thread holds: one more, one less. */
+/* law_enter: this thread has taken such a lock. law_leave: it has released one. */
 void law_enter(void);
 void law_leave(void);
 /* Aborts the process, with who in the message, if this thread holds such a lock. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Intrusive doubly linked list with a sentinel head. */
+/* Intrusive doubly linked list. The head is a node that belongs to no element. */
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
 
@@ -14,6 +14,7 @@ struct list_node {
 #define LIST_FOREACH_SAFE(pos, tmp, head)                                                          \
 	for (pos = (head)->next, tmp = pos->next; pos != (head); pos = tmp, tmp = pos->next)
 
+/* Makes an empty list of a head, or a node that is in no list. */
 static inline void list_init(struct list_node *node)
 {
 	node->next = node->prev = node;
@@ -50,7 +51,7 @@ static inline void list_remove(struct list_node *node)
 	list_init(node);
 }
 
-/* Moves all of from to the end of head. */
+/* Moves all nodes of from to the end of head's list. */
 static inline void list_splice(struct list_node *head, struct list_node *from)
 {
 	if (list_empty(from))
@@ -62,6 +63,7 @@ static inline void list_splice(struct list_node *head, struct list_node *from)
 	list_init(from);
 }
 
+/* Removes the first node of a list and returns it; NULL: the list is empty. */
 static inline struct list_node *list_pop_front(struct list_node *head)
 {
 	struct list_node *node = head->next;

@@ -15,15 +15,16 @@
 
 #define LOG_LINE_MAX 1024
 #define LOG_WINDOW_NS (10 * CLOCK_S_NS)
-#define LOG_LEVEL_UNSET 99 /* the first log line reads the level from the options */
+/* no level was set: the first log line reads it from the options */
+#define LOG_LEVEL_UNSET 99
 
 _Atomic int log_level = LOG_LEVEL_UNSET;
 
 static pthread_rwlock_t sink_lock = PTHREAD_RWLOCK_INITIALIZER; /* guards sink_fn, sink_arg */
 static tcpx_log_fn sink_fn;
 static void *sink_arg;
-static bool level_told; /* the application set the level; guarded by sink_lock */
-static const char *_Atomic only;
+static bool level_told;		 /* log_sink_set() was called; guarded by sink_lock */
+static const char *_Atomic only; /* see log_only(); NULL: all lines are logged */
 static pthread_mutex_t limit_lock = PTHREAD_MUTEX_INITIALIZER; /* guards every log_limit */
 
 static const char *const level_names[] = {"ERROR", "WARN", "INFO", "DEBUG", "TRACE"};
@@ -76,8 +77,8 @@ bool log_sink_is_set(void)
 	return set;
 }
 
-/* Replaces control characters: names of peers and files must neither break a line nor send an
- * escape sequence to a terminal. */
+/* Replaces control characters, because a name of a peer or file must neither break a line nor send
+ * an escape sequence to a terminal. */
 static void clean_text(char *text)
 {
 	for (; *text; text++)

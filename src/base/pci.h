@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PCI addresses identify a GPU or a NIC; an index would depend on who enumerates. */
+/* PCI addresses. They identify a GPU or a NIC in all programs, while indices depend on who
+ * counts. */
 #ifndef BASE_PCI_H
 #define BASE_PCI_H
 
@@ -16,7 +17,7 @@ typedef uint64_t pci_addr;
  * trailing text. Returns 0, or -1 if malformed; then *out_addr is unchanged. */
 int pci_parse(const char *text, pci_addr *out_addr);
 
-/* As sysfs and RxDM spell it: "0000:04:00.0", lower case. Returns buf. */
+/* Writes the address as sysfs and RxDM spell it: "0000:04:00.0", lower case. Returns buf. */
 char *pci_format(pci_addr addr, char buf[PCI_TEXT_MAX]);
 
 #endif

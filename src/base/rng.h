@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small seedable generator (xoshiro256**, seeded by splitmix64) for tests, simulation and jitter,
- * not for secrets. */
+/* A small pseudo-random generator (xoshiro256**, seeded by splitmix64) for tests, simulation and
+ * jitter, not for secrets. The same seed gives the same numbers. */
 #ifndef BASE_RNG_H
 #define BASE_RNG_H
 
@@ -11,7 +11,8 @@ struct rng {
 	uint64_t s[4];
 };
 
-/* One step of splitmix64; also mixes a counter well. */
+/* One step of splitmix64: advances *state and returns a number made of it. Also good to mix a
+ * counter. */
 static inline uint64_t rng_split(uint64_t *state)
 {
 	uint64_t z = *state += 0x9e3779b97f4a7c15ULL;
@@ -45,7 +46,8 @@ static inline uint64_t rng_u64(struct rng *rng)
 	return result;
 }
 
-/* A number in 0 .. bound - 1; bound > 0. The bias is below bound / 2^64. */
+/* A number in 0 .. bound - 1; bound > 0. No number is more likely than another by more than bound /
+ * 2^64. */
 static inline uint64_t rng_below(struct rng *rng, uint64_t bound)
 {
 	return (uint64_t)((unsigned __int128)rng_u64(rng) * bound >> 64);
@@ -59,7 +61,7 @@ static inline uint64_t rng_range(struct rng *rng, uint64_t lo, uint64_t hi)
 	return span ? lo + rng_below(rng, span) : rng_u64(rng);
 }
 
-/* Returns 1 in about one of n calls. */
+/* Returns 1 in about one of n calls, else 0. */
 static inline int rng_one_in(struct rng *rng, uint64_t n)
 {
 	return rng_below(rng, n) == 0;

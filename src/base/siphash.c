@@ -11,6 +11,7 @@ static uint64_t rotl(uint64_t x, int by)
 	return x << by | x >> (64 - by);
 }
 
+/* Reads len bytes, at most 8, as a little-endian number. */
 static uint64_t load64(const uint8_t *p, size_t len)
 {
 	uint64_t x = 0;

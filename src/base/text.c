@@ -8,8 +8,8 @@
 
 static const char more[] = "...";
 
-/* The length of text to keep so that "..." fits after it: whole words, or part of the word if it is
- * the first one or longer than half of the text. */
+/* Returns how many bytes of a text to keep, at most room, if "..." is to follow: whole words, or,
+ * if these fill less than half of room, as much as fits. */
 static size_t whole_words(const char *text, size_t room)
 {
 	size_t end = room;

@@ -13,14 +13,15 @@
 #include "sys/sock.h"
 #include "wire/frame_codec.h"
 
-#define OUT_MAX (1u << 20)
+#define OUT_MAX (1u << 20)	    /* most bytes in the output queue */
 #define READ_BYTES_MAX (256u << 10) /* limit per event, so that other links get their turn */
-/* TCP keepalive is the last resort if heartbeats do not end the link: its time, 90 s, is longer
- * than every silence limit that a session may set (60 s). */
+/* TCP keepalive is the last resort if heartbeats do not end the link: after 90 s, which is longer
+ * than every limit of silence that a session may set (60 s). */
 #define KEEPALIVE_IDLE_S 30
 #define KEEPALIVE_INTERVAL_S 10
 #define KEEPALIVE_COUNT 6
 
+/* A frame in the output queue. len: bytes of the frame; done: those that are sent. */
 struct out_frame {
 	struct list_node node;
 	size_t len, done;
@@ -32,10 +33,12 @@ struct ctl_link {
 	const struct ctl_link_ops *ops;
 	void *arg;
 	struct sys_watch watch;
-	struct sys_timer failed_timer; /* lets the loop handle a failed send */
+	struct sys_timer failed_timer; /* makes the loop handle a failed send */
+	/* busy: depth of handle_link_events, in which the link is not freed; closed: ctl_link_close
+	 * was called; lost: the callback lost was called or is about to be. */
 	int busy, closed, lost;
 	tcpx_status send_status; /* TCPX_OK while sending works */
-	int send_err;
+	int send_err;		 /* errno of the send that failed */
 	/* input */
 	uint8_t header[FRAME_HEADER_BYTES];
 	size_t header_done, payload_done;
@@ -58,8 +61,8 @@ static void free_link(struct ctl_link *link)
 
 /* ---- output ---- */
 
-/* Marks sending as failed; the loop first reads what the peer sent, then reports the loss. Returns
- * status. */
+/* Marks sending as failed. The loop first delivers what the peer sent, then reports the loss.
+ * Returns status. */
 static tcpx_status fail_sending(struct ctl_link *link, tcpx_status status, int err)
 {
 	link->send_status = status;
@@ -68,7 +71,7 @@ static tcpx_status fail_sending(struct ctl_link *link, tcpx_status status, int e
 	return status;
 }
 
-/* Sends the queue. IN_PROGRESS: the rest waits for room in the socket. */
+/* Sends the queue. OK: all of it; IN_PROGRESS: the rest waits until the socket takes more. */
 static tcpx_status flush_queue(struct ctl_link *link)
 {
 	while (!list_empty(&link->out)) {
@@ -92,6 +95,7 @@ static tcpx_status flush_queue(struct ctl_link *link)
 	return TCPX_OK;
 }
 
+/* Queues a frame whose first skip bytes are sent already. ERR_LIMIT: the queue is full. */
 static tcpx_status enqueue_frame(struct ctl_link *link, const struct iovec iov[2], size_t skip)
 {
 	size_t total = iov[0].iov_len + iov[1].iov_len;
@@ -141,8 +145,8 @@ tcpx_status ctl_link_send(struct ctl_link *link, const struct frame *frame, cons
 	}
 	status = enqueue_frame(link, iov, put > 0 ? (size_t)put : 0);
 	/* If a frame was sent in part, or there is no memory for it and the peer may wait for it,
-	 * nothing else may be sent on this link; the next link sends the frame again. A full queue
-	 * is left to the caller. */
+	 * nothing else may be sent on this link: the link ends, and the frame is sent again on the
+	 * next link. If the queue is full, nothing was sent, and the caller decides. */
 	if (status != TCPX_OK && (put > 0 || status == TCPX_ERR_NO_MEMORY))
 		return fail_sending(link, status, 0);
 	return status;
@@ -150,7 +154,8 @@ tcpx_status ctl_link_send(struct ctl_link *link, const struct frame *frame, cons
 
 /* ---- input ---- */
 
-/* Delivers a complete frame. TCPX_OK, or the status that ends the link. */
+/* Gives a complete frame to the user of the link. Returns TCPX_OK, or the status that ends the
+ * link. */
 static tcpx_status deliver_frame(struct ctl_link *link)
 {
 	uint8_t *payload = link->payload;
@@ -164,6 +169,7 @@ static tcpx_status deliver_frame(struct ctl_link *link)
 	return status < 0 ? status : TCPX_OK;
 }
 
+/* Called when a header is complete: delivers a frame without payload, or allocates the payload. */
 static tcpx_status begin_frame(struct ctl_link *link)
 {
 	tcpx_status status = wire_frame_decode(link->header, &link->frame);
@@ -177,7 +183,8 @@ static tcpx_status begin_frame(struct ctl_link *link)
 	return link->payload ? TCPX_OK : TCPX_ERR_NO_MEMORY;
 }
 
-/* Calls recv once and handles what arrived. IN_PROGRESS: nothing more to read. */
+/* Calls recv once and handles what arrived. OK: there may be more to read; IN_PROGRESS: nothing
+ * more to read now; else the status that ends the link. *budget is reduced by the bytes read. */
 static tcpx_status link_read_some(struct ctl_link *link, size_t *budget, int *err)
 {
 	int in_header = link->header_done < FRAME_HEADER_BYTES;
@@ -204,7 +211,8 @@ static tcpx_status link_read_some(struct ctl_link *link, size_t *budget, int *er
 	return link->payload_done == link->frame.payload_bytes ? deliver_frame(link) : TCPX_OK;
 }
 
-/* Reads what has arrived. IN_PROGRESS: that was all; OK: there may be more. */
+/* Reads what has arrived, up to READ_BYTES_MAX. IN_PROGRESS: that was all; OK: there may be more,
+ * or the link was closed; else the status that ends the link. */
 static tcpx_status link_read_all(struct ctl_link *link, int *err)
 {
 	size_t budget = READ_BYTES_MAX;
@@ -216,6 +224,8 @@ static tcpx_status link_read_all(struct ctl_link *link, int *err)
 	return status;
 }
 
+/* Sends what is queued, reads what has arrived, and ends the link after an error. Frees the link if
+ * it was closed meanwhile. */
 static void handle_link_events(struct ctl_link *link, uint32_t events)
 {
 	tcpx_status status = TCPX_IN_PROGRESS;
@@ -226,8 +236,8 @@ static void handle_link_events(struct ctl_link *link, uint32_t events)
 		sys_watch_set(link->loop, &link->watch, EPOLLIN);
 	if (events & ~(uint32_t)EPOLLOUT || link->send_status != TCPX_OK)
 		status = link_read_all(link, &err);
-	/* Frames that the peer sent before our sending failed count, so the failure is handled
-	 * last. */
+	/* Frames that the peer sent before our sending failed are delivered first, so the failure
+	 * is handled last. */
 	if (status == TCPX_IN_PROGRESS && link->send_status != TCPX_OK) {
 		status = link->send_status;
 		err = link->send_err;

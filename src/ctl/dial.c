@@ -25,7 +25,8 @@ struct ctl_dial {
 	struct sys_watch watch;
 	struct sys_timer timer;
 	enum dial_state state;
-	int connect_err; /* errno of connect() itself; reported from the loop, never from start */
+	/* errno of connect(), for the loop to report, because start must not call done */
+	int connect_err;
 	struct sockaddr_storage remote, local;
 	struct ctl_handshake hs;
 };
@@ -38,7 +39,7 @@ static void destroy_dial(struct ctl_dial *dial)
 	free(dial);
 }
 
-/* Sets the thread's last error, frees the dial and reports to the caller. */
+/* Ends the dial with an error: sets the thread's last error, frees the dial and calls done. */
 static void fail_dial(struct ctl_dial *dial, tcpx_status status, int err, const char *why)
 {
 	struct ctl_conn refused = {.fd = -1, .remote = dial->hs.answer};
@@ -55,6 +56,7 @@ static void fail_dial(struct ctl_dial *dial, tcpx_status status, int err, const 
 	done(arg, status, err, status == TCPX_ERR_EXISTS ? &refused : NULL);
 }
 
+/* Ends the dial with success: frees it and calls done, which takes over the connection. */
 static void finish_dial(struct ctl_dial *dial)
 {
 	void (*done)(void *arg, tcpx_status status, int err, const struct ctl_conn *conn) =
@@ -93,8 +95,8 @@ static const char *answer_text(tcpx_status status)
 	}
 }
 
-/* The connection was lost while the answer was read. An orderly end before the answer's first byte
- * means that the acceptor refused our proof. */
+/* Ends the dial because the connection was lost while the answer was read. An orderly end before
+ * the answer's first byte means that the acceptor refused the proof in our dial. */
 static void answer_lost(struct ctl_dial *dial, tcpx_status status, int err)
 {
 	if (status == TCPX_ERR_PROTOCOL)
@@ -106,6 +108,7 @@ static void answer_lost(struct ctl_dial *dial, tcpx_status status, int err)
 		fail_dial(dial, status, err, "lost during the handshake");
 }
 
+/* Checks the result of connect(). On an error the dial is ended and freed. */
 static tcpx_status check_connected(struct ctl_dial *dial)
 {
 	int err = dial->connect_err ? dial->connect_err : sys_sock_error(dial->watch.fd);
@@ -117,8 +120,8 @@ static tcpx_status check_connected(struct ctl_dial *dial)
 		return status;
 	}
 	status = sys_sock_local(dial->watch.fd, &dial->local);
-	/* A dial to a free port of this host may connect to itself, which means that nobody
-	 * listens. */
+	/* A dial to a port of this host on which nobody listens may connect to itself, if the
+	 * system chooses that port for its own end. */
 	if (status == TCPX_OK && sys_addr_same_host(&dial->local, &dial->remote) &&
 	    sys_addr_port(&dial->local) == sys_addr_port(&dial->remote)) {
 		sys_sock_reset_on_close(dial->watch.fd);
@@ -129,7 +132,8 @@ static tcpx_status check_connected(struct ctl_dial *dial)
 	return status;
 }
 
-/* Runs one state. 1: the dial has ended (and is freed) or waits; 0: run the next state. */
+/* Runs one state. 1: the dial has ended (and is freed) or waits for the socket; 0: run the next
+ * state. */
 static int dial_step(struct ctl_dial *dial)
 {
 	struct ctl_handshake *hs = &dial->hs;
@@ -217,16 +221,19 @@ static tcpx_status bind_local(int fd, const struct ctl_dial_opts *opts, uint16_t
 	if (status != TCPX_OK)
 		return status;
 	if (port) {
-		local.ss_family = opts->remote.ss_family; /* no address given: the wildcard */
+		/* without a local address: the wildcard */
+		local.ss_family = opts->remote.ss_family;
 		sys_addr_set_port(&local, port);
-		/* A port may be used for several remote ends, and during TIME_WAIT; connect()
-		 * detects the same remote end. */
+		/* The same local port may be used for several remote ends, and during TIME_WAIT;
+		 * connect() fails if the remote end is the same as well. */
 		sys_sock_reuse(fd);
 	}
 	return local.ss_family ? sys_sock_bind(fd, &local) : TCPX_OK;
 }
 
-/* Opens a socket and connects it. *out_taken: it failed only because the local port is taken. */
+/* Opens a socket and connects it. If connect() itself fails, dial->connect_err is set for the loop
+ * to report, and OK is returned. *out_taken: the call failed only because the local port is
+ * taken. */
 static tcpx_status try_port(struct ctl_dial *dial, const struct ctl_dial_opts *opts, uint16_t port,
 			    bool *out_taken)
 {
@@ -259,8 +266,8 @@ static tcpx_status try_port(struct ctl_dial *dial, const struct ctl_dial_opts *o
 	return TCPX_OK;
 }
 
-/* Tries all ports of the range, starting after the last one used, so that a port is reused as late
- * as possible. */
+/* Tries all ports of the range until one is not taken, starting after the last one used, so that a
+ * port is reused as late as possible. */
 static tcpx_status try_range(struct ctl_dial *dial, const struct ctl_dial_opts *opts)
 {
 	static uint32_t turn; /* used by the loop's thread only */
@@ -286,7 +293,8 @@ static tcpx_status try_range(struct ctl_dial *dial, const struct ctl_dial_opts *
 			  "which stays in use for a minute after its end");
 }
 
-/* A bare secret is readable in the packets, so it must not leave this host. */
+/* A bare secret is readable in the packets, so it must not leave this host: ERR_UNSUPPORTED if the
+ * method is BARE and one end is not loopback. */
 static tcpx_status check_bare(const struct ctl_dial_opts *opts)
 {
 	const struct sockaddr_storage *addr = &opts->remote;
@@ -304,6 +312,8 @@ static tcpx_status check_bare(const struct ctl_dial_opts *opts)
 	return error_next("install OpenSSL 3 (package libssl3); 'tcpx info' says what is missing");
 }
 
+/* Checks the options, makes the dial message and begins to connect. On an error no descriptor is
+ * left open. */
 static tcpx_status begin_dial(struct ctl_dial *dial, const struct ctl_dial_opts *opts)
 {
 	tcpx_status status = check_bare(opts);

@@ -15,6 +15,8 @@
 enum place { PLACE_STEP = 8, PLACE_ROLE, PLACE_AUTH, PLACE_STATUS, PLACE_LOWEST, PLACE_HIGHEST };
 #define PLACE_KEY_ID 48
 
+/* What is hashed. SPAN: a label; WHOLE: a message; UNSIGNED: a message before its signature;
+ * UNPROVEN: a message before its proof. SIGNATURE: where the signature is in a message. */
 #define SPAN(text)                                                                                 \
 	{                                                                                          \
 		(text), sizeof(text) - 1                                                           \
@@ -89,7 +91,8 @@ static uint8_t *proof_of(struct ctl_message *msg)
 	return msg->bytes + msg->len - WIRE_PROOF_BYTES;
 }
 
-/* Computes the expected proof of a message. BARE: only the dial carries the secret itself. */
+/* Computes the proof that a message must have: the HMAC of spans if the method has a key. With BARE
+ * the dial has the secret itself; all other messages have zeros. */
 static tcpx_status expected_proof(const struct ctl_handshake *hs, const struct sys_span *spans,
 				  unsigned count, int is_dial, uint8_t out[WIRE_PROOF_BYTES])
 {
@@ -102,6 +105,7 @@ static tcpx_status expected_proof(const struct ctl_handshake *hs, const struct s
 	return TCPX_OK;
 }
 
+/* Compares the proof of a message with the expected one. ERR_AUTH: they differ. */
 static tcpx_status check_hmac(const struct ctl_handshake *hs, const struct ctl_message *msg,
 			      const struct sys_span *spans, unsigned count, int is_dial)
 {
@@ -117,7 +121,7 @@ static tcpx_status check_hmac(const struct ctl_handshake *hs, const struct ctl_m
 
 /* ---- identities ---- */
 
-/* Adds our public key and a fresh exchange key to a message that we send. */
+/* Adds our public key and a fresh exchange key to the fields of a message that we send. */
 static tcpx_status add_identity(struct ctl_handshake *hs, struct wire_identity *out)
 {
 	tcpx_status status = sys_random(hs->exchange, sizeof(hs->exchange));
@@ -129,15 +133,16 @@ static tcpx_status add_identity(struct ctl_handshake *hs, struct wire_identity *
 	return status;
 }
 
-/* Whether the method requires proven keys of both ends. The other methods are for this host, or
- * work without crypto. */
+/* Whether the method requires that both ends prove their public keys. The other methods are for
+ * this host, or work without crypto. */
 static bool must_identify(uint8_t auth)
 {
 	return auth == WIRE_AUTH_SECRET || auth == WIRE_AUTH_KEY;
 }
 
-/* Checks that the uuid of a message matches its key. If this end has no crypto, the key is
- * ignored. */
+/* Checks that the uuid in a message matches the public key in it; if this end has no crypto, the
+ * key is ignored. ERR_AUTH: it does not match; ERR_PROTOCOL: the method requires a key and there is
+ * none. */
 static tcpx_status check_identity(const struct wire_hello *hello)
 {
 	uint8_t uuid[WIRE_UUID_BYTES];
@@ -155,7 +160,8 @@ static tcpx_status check_identity(const struct wire_hello *hello)
 	return status;
 }
 
-/* The hash that is signed: of all earlier messages, and of this one up to its signature. */
+/* Hashes what the signature of a message covers: all earlier messages, and this one before its
+ * signature. */
 static tcpx_status signed_hash(const struct ctl_handshake *hs, const struct ctl_message *msg,
 			       uint8_t out_hash[SYS_HASH_BYTES])
 {
@@ -192,7 +198,8 @@ bool ctl_handshake_proven(const struct ctl_handshake *hs)
 
 /* ---- messages ---- */
 
-/* Decodes a message. ERR_VERSION: *out has the fields that all versions share. */
+/* Decodes a message. ERR_VERSION: of another version, and *out has the fields that all versions
+ * share. */
 static tcpx_status decode_message(const struct ctl_message *msg, struct wire_hello *out)
 {
 	const uint8_t *bytes = msg->bytes;
@@ -291,7 +298,7 @@ tcpx_status ctl_handshake_answer(struct ctl_handshake *hs)
 	return status == TCPX_OK ? expected_proof(hs, spans, 3, 0, proof_of(msg)) : status;
 }
 
-/* The status of an answer; an unknown one is a protocol error, never a success. */
+/* Returns the status in an answer; an unknown one is a protocol error, never a success. */
 static tcpx_status answer_status(uint8_t negated)
 {
 	switch (-(int)negated) {
@@ -333,7 +340,7 @@ tcpx_status ctl_handshake_check_answer(struct ctl_handshake *hs)
 	if (status != TCPX_OK)
 		return status;
 	if (version != TCPX_OK || hs->answer.status == (uint8_t)-TCPX_ERR_VERSION)
-		return TCPX_ERR_VERSION; /* its other fields are unknown */
+		return TCPX_ERR_VERSION; /* the other fields of the answer are unknown */
 	if (hs->answer.identity.there && !hs->dial.identity.there)
 		return TCPX_ERR_PROTOCOL;
 	if (!is_wanted_session(hs))

@@ -19,11 +19,12 @@
 #define LINE_BYTES (2 * CTL_KEY_BYTES + 1)
 #define WORD_MAX 16
 
-/* A file of one kind is refused as the other: a shared key identifies no session. */
+/* What distinguishes key files from identity files. A file of one kind is refused as the other,
+ * because a key that several hosts share identifies no session. */
 struct key_file_kind {
 	const char *name, *word; /* first word of each line */
 	unsigned keys;		 /* most keys in a file */
-	const char *maker;
+	const char *maker;	 /* command that makes such a file */
 };
 
 static const struct key_file_kind key_file = {"key file", "", 2, "tcpx key new"};
@@ -40,7 +41,8 @@ static tcpx_status key_file_error(const struct key_file_kind *kind, const char *
 	return error_next("check the path and its permissions");
 }
 
-/* The file must belong to this user or root, and be inaccessible to others. */
+/* Checks that the file belongs to this user or root and is inaccessible to others. ERR_AUTH: it is
+ * not, and the error has the command that changes this. */
 static tcpx_status check_owner(const struct key_file_kind *kind, int fd, const char *path)
 {
 	struct stat st;
@@ -108,6 +110,8 @@ static tcpx_status key_id(const uint8_t key[CTL_KEY_BYTES], uint64_t *out_id)
 	return TCPX_OK;
 }
 
+/* Parses one line and adds its key to keys; blank lines and comments are skipped. ERR_AUTH:
+ * malformed, or too many keys. */
 static tcpx_status key_file_parse_line(const struct key_file_kind *kind, const char *text,
 				       size_t len, unsigned number, const char *path,
 				       struct ctl_keys *keys)
@@ -160,6 +164,7 @@ static tcpx_status key_file_read(const struct key_file_kind *kind, int fd, const
 	return TCPX_OK;
 }
 
+/* Parses a whole file. *ends_line: the last line ends with a line feed, or the file is empty. */
 static tcpx_status key_file_parse(const struct key_file_kind *kind, int fd, const char *path,
 				  struct ctl_keys *keys, int *ends_line)
 {
@@ -310,7 +315,8 @@ static tcpx_status key_file_append(const char *path)
 		status = key_file_error(kind, path, errno, "look at");
 	if (status == TCPX_OK) {
 		status = key_file_write(kind, fd, path, ends_line);
-		/* Half a line would make the working key unusable. */
+		/* With half a line at its end the file would be refused, and with it the key that
+		 * works. */
 		if (status != TCPX_OK && ftruncate(fd, st.st_size))
 			LOG_WARN("key file %s may end in half a line", path);
 	}

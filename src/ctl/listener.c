@@ -18,13 +18,14 @@
 #define ACCEPT_BATCH 16		    /* accepts per round, so that others get their turn */
 #define PREAUTH_MAX 128		    /* connections before authentication */
 #define PREAUTH_SOURCE_MAX 8	    /* those without a proven dial, per source */
-#define PREAUTH_LOOPBACK_MAX 64	    /* the same for loopback */
+#define PREAUTH_LOOPBACK_MAX 64	    /* those of loopback */
 #define PREAUTH_NS (2 * CLOCK_S_NS) /* time from accept to the proof */
-#define PROVEN_NS (CLOCK_S_NS / 2)  /* time for which a proven dial is not closed to make room */
+/* time after accept for which a connection with a proven dial is kept */
+#define PROVEN_NS (CLOCK_S_NS / 2)
 #define RETRY_NS (CLOCK_S_NS / 10) /* pause after accept failed for lack of memory or descriptors */
-/* Rate limit of a source: each connection costs DIAL_NS of its time, and a source may be 2048
- * connections ahead. That allows 512 connections a second and 2048 at once (a peer has at most 65);
- * loopback has eight times the rate. The limit exists because each connection costs an HMAC. */
+/* Rate limit of a source, because each connection costs an HMAC: a connection is charged DIAL_NS,
+ * and a source may be 2048 connections ahead. That allows 512 connections a second and 2048 at once
+ * (a peer has at most 65); loopback has eight times the rate. */
 #define DIAL_NS (CLOCK_S_NS / 512)
 #define DIALS_AHEAD 2048
 #define LOOPBACK_TIMES 8
@@ -36,8 +37,9 @@ static int is_unproven(const struct ctl_preauth *s)
 	return s->state == CTL_READ_DIAL;
 }
 
-/* The oldest connection without a proven dial: of the given source, or of the source with most of
- * them. */
+/* Returns the oldest connection without a proven dial: of the given source, or, with source NULL,
+ * of the source with most of them. *out_count: the number of such connections of its source. NULL:
+ * there is none. */
 static struct ctl_preauth *oldest_unproven(struct ctl_listener *listener, const uint64_t *source,
 					   unsigned *out_count)
 {
@@ -89,8 +91,8 @@ int ctl_listener_room(struct ctl_listener *listener)
 	return 1;
 }
 
-/* Whether the source exceeds its rate. Sources share the entries of the table; a source that takes
- * over an entry starts from zero. */
+/* Whether the source connects more often than it may; if not, the connection is charged. Sources
+ * share the entries of the table; a source that takes over an entry starts from zero. */
 static bool exceeds_rate(struct ctl_listener *listener, uint64_t source, int64_t now_ns,
 			 int64_t cost_ns)
 {
@@ -104,7 +106,7 @@ static bool exceeds_rate(struct ctl_listener *listener, uint64_t source, int64_t
 	return false;
 }
 
-/* Closes the connection by a reset, as shed_connection() does; the reset tells the dialler to try
+/* Closes a connection of a source that connects too often. A reset tells the dialler to try
  * again. */
 static void reset_connection(struct ctl_listener *listener, int fd,
 			     const struct sockaddr_storage *addr)
@@ -156,8 +158,9 @@ static void on_retry(struct sys_timer *timer, int64_t now_ns)
 	sys_watch_set(listener->loop, &listener->watch, EPOLLIN);
 }
 
-/* No descriptor is left: a connection that is not accepted would wake the loop for ever. Give up
- * the reserve, accept the connection, reset it, and take the reserve again. */
+/* Called when no descriptor is left. A connection that is not accepted would wake the loop for
+ * ever, so the reserve is closed, the connection accepted with its descriptor and reset, and the
+ * reserve opened again. */
 static void shed_connection(struct ctl_listener *listener)
 {
 	int fd;
@@ -180,7 +183,7 @@ static void shed_connection(struct ctl_listener *listener)
 		pause_accept(listener);
 }
 
-/* Handles an error of accept. 1: try again at once. */
+/* Handles an error of accept. 1: call accept again at once; 0: wait for the loop. */
 static int accept_failed(struct ctl_listener *listener, int err)
 {
 	switch (err) {

@@ -14,7 +14,7 @@
 #include "sys/sock.h"
 
 #define LINGER_NS CLOCK_S_NS /* time that a dialler has to read a refusal */
-#define LINGER_BYTES 4096    /* most bytes that a refused dialler may still send */
+#define LINGER_BYTES 4096    /* bytes that a refused dialler may still send */
 
 static void count_one(_Atomic uint64_t *counter)
 {
@@ -82,6 +82,8 @@ static void on_preauth_timeout(struct sys_timer *timer, int64_t now_ns)
 
 /* ---- the handshake ---- */
 
+/* Asks the session for the key of the dial and checks the dial's proof with it. ERR_AUTH:
+ * refused. */
 static tcpx_status find_and_check_key(struct ctl_preauth *s)
 {
 	struct ctl_listener *listener = s->listener;
@@ -98,6 +100,8 @@ static tcpx_status find_and_check_key(struct ctl_preauth *s)
 	return ctl_handshake_check_dial(&s->hs);
 }
 
+/* Handles a complete dial: checks it and makes the answer, which may be a refusal. Returns an error
+ * if the connection is to be closed without an answer. */
 static tcpx_status prepare_answer(struct ctl_preauth *s)
 {
 	struct ctl_listener *listener = s->listener;
@@ -120,6 +124,7 @@ static tcpx_status prepare_answer(struct ctl_preauth *s)
 	return ctl_handshake_answer(&s->hs);
 }
 
+/* The handshake is complete: gives the connection to the session. */
 static void hand_to_session(struct ctl_preauth *s)
 {
 	struct ctl_listener *listener = s->listener;
@@ -141,7 +146,8 @@ static void hand_to_session(struct ctl_preauth *s)
 	explicit_bzero(conn.session_key, sizeof(conn.session_key));
 }
 
-/* The refusal was sent: wait until the dialler closes, because close() could discard it. */
+/* A refusal was sent. Waits until the dialler closes, because a close here could become a reset
+ * that discards the refusal. */
 static void linger_step(struct ctl_preauth *s)
 {
 	char bin[512];
@@ -161,7 +167,8 @@ static void linger_step(struct ctl_preauth *s)
 	}
 }
 
-/* Runs one state. TCPX_OK: run the next one; IN_PROGRESS: wait for the socket; else reject. */
+/* Runs one state of the handshake. TCPX_OK: the state is complete, go on; IN_PROGRESS: wait for the
+ * socket; else reject the connection, with *why. */
 static tcpx_status preauth_step(struct ctl_preauth *s, const char **why)
 {
 	struct sys_loop *loop = s->listener->loop;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dials several routes to one peer with a head start each and keeps the first one that is
- * proven. */
+/* Dials several routes to one peer, each some time after the one before it, and keeps the first one
+ * whose peer proves itself. */
 #include "ctl/race.h"
 
 #include <stdbool.h>
@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 
+/* One way of the race. */
 struct leg {
 	struct ctl_race *race;
 	struct ctl_dial *dial; /* NULL: not dialled yet, or ended */
@@ -20,8 +21,9 @@ struct ctl_race {
 	struct ctl_race_opts opts;
 	void *arg;
 	struct sys_timer timer;
+	/* next: the way to be dialled next; running: dials under way */
 	unsigned next, running;
-	struct leg *winner;
+	struct leg *winner; /* the way whose answer is proven; NULL: none yet */
 	/* the most specific failure of a way so far */
 	tcpx_error error;
 	unsigned failed_way;
@@ -29,7 +31,8 @@ struct ctl_race {
 	struct ctl_dial_opts ways[];
 };
 
-/* Rank of an error by what a user can do about it: reached and refused ranks above not reached. */
+/* Rank of an error by how much it tells the user: that the peer was reached and refused ranks above
+ * that it was not reached. */
 static int error_rank(tcpx_status status)
 {
 	switch (status) {
@@ -49,6 +52,7 @@ static int error_rank(tcpx_status status)
 	}
 }
 
+/* Keeps the thread's last error as that of the race if it ranks above the one kept so far. */
 static void keep_error(struct ctl_race *race, unsigned way, tcpx_status status, int err)
 {
 	if (race->error.status && error_rank(race->error.status) >= error_rank(status))
@@ -75,7 +79,7 @@ static void report_missed(struct ctl_race *race, unsigned way, tcpx_status statu
 		race->opts.missed(race->arg, way, status, err);
 }
 
-/* Ends the race; done may start another one. */
+/* Frees the race, then calls done, which may start another race. */
 static void finish_race(struct ctl_race *race, unsigned way, tcpx_status status, int err,
 			const struct ctl_conn *conn)
 {
@@ -89,7 +93,8 @@ static void finish_race(struct ctl_race *race, unsigned way, tcpx_status status,
 
 static void on_way_dialled(void *arg, tcpx_status status, int err, const struct ctl_conn *conn);
 
-/* The answer of one way is proven: cancels the other ways before they send their proof. */
+/* agree of each dial. The answer of this way is proven: cancels the other ways that are dialled,
+ * before they send their proof. */
 static tcpx_status on_answer_proven(void *arg, const struct wire_hello *answer)
 {
 	struct leg *leg = arg;
@@ -113,7 +118,7 @@ static tcpx_status on_answer_proven(void *arg, const struct wire_hello *answer)
 	return TCPX_OK;
 }
 
-/* Dials the next way that can be dialled; false: none is left. */
+/* Dials the next way that can be dialled. Returns false if there is none left. */
 static bool race_begin_next(struct ctl_race *race)
 {
 	while (race->next < race->opts.count) {
@@ -150,7 +155,7 @@ static void on_way_dialled(void *arg, tcpx_status status, int err, const struct 
 	}
 	keep_error(race, way, status, err);
 	report_missed(race, way, status, err);
-	race->winner = NULL; /* lost after its proof was sent: the others continue */
+	race->winner = NULL; /* lost after it won: dial the ways that are left */
 	if (race_begin_next(race) || race->running)
 		return;
 	error_raise(&race->error);

@@ -24,18 +24,18 @@
  * gives up. */
 enum lookup_state { RUNNING, DONE, LEFT };
 
-/* Shared with the helper thread; the last holder frees it. */
+/* A look-up, shared by its caller and the helper thread; the last of the two frees it. */
 struct lookup {
 	_Atomic uint32_t state, holders;
 	char host[SYS_HOST_MAX];
-	int rc, err;
+	int rc, err; /* results of getaddrinfo: rc, and errno with EAI_SYSTEM */
 	unsigned count;
 	struct sockaddr_storage addrs[RESOLVE_ADDRS];
 };
 
 static _Atomic(ctl_lookup_fn) lookup_fn;
-/* Abandoned look-ups that still hang; the upper half is the fork generation of the process that
- * counts, because a child has none of its parent's threads. */
+/* Number of abandoned look-ups that still hang, in the lower half. The upper half is the fork
+ * generation of the process that counts, because a child has none of its parent's threads. */
 static _Atomic uint64_t stuck;
 
 void ctl_resolve_set_lookup(ctl_lookup_fn fn)
@@ -43,6 +43,7 @@ void ctl_resolve_set_lookup(ctl_lookup_fn fn)
 	atomic_store(&lookup_fn, fn);
 }
 
+/* The counter as this process sees it: with the count 0 if a parent process counted. */
 static uint64_t stuck_now(uint64_t value)
 {
 	uint64_t generation = (uint64_t)sys_fork_generation() << 32;
@@ -58,8 +59,8 @@ static void stuck_add(int change)
 		;
 }
 
-/* Counts the look-up before it is abandoned, so that the helper decrements only what was
- * counted. */
+/* Marks a look-up as abandoned. It is counted before, so that the helper thread decrements only
+ * what was counted. 0: the look-up has ended meanwhile, and its result is valid. */
 static int abandon_lookup(struct lookup *l)
 {
 	uint32_t running = RUNNING;
@@ -67,7 +68,7 @@ static int abandon_lookup(struct lookup *l)
 	stuck_add(1);
 	if (atomic_compare_exchange_strong(&l->state, &running, LEFT))
 		return 1;
-	stuck_add(-1); /* it was done at the last moment */
+	stuck_add(-1); /* the look-up has just ended */
 	return 0;
 }
 
@@ -77,6 +78,7 @@ static void put_lookup(struct lookup *l)
 		free(l);
 }
 
+/* Copies the addresses of the list, each once. */
 static void collect_addresses(struct lookup *l, const struct addrinfo *list)
 {
 	for (; list && l->count < RESOLVE_ADDRS; list = list->ai_next) {
@@ -125,8 +127,8 @@ static tcpx_status address_error(const char *text, const char *why)
 	return error_next("write HOST, HOST:PORT, ADDRESS or [IPv6]:PORT, port 1..65535");
 }
 
-/* Alternates between both families, beginning with that of the first address (RFC 8305), so that a
- * dialler that goes through the addresses in order soon tries the other family. */
+/* Writes the addresses so that the two families alternate, beginning with that of the first address
+ * (RFC 8305). A dialler that goes through them in order soon tries the other family. */
 static void alternate_families(const struct lookup *l, uint16_t port, struct sockaddr_storage *out,
 			       unsigned max, unsigned *out_count)
 {
@@ -150,6 +152,7 @@ static void alternate_families(const struct lookup *l, uint16_t port, struct soc
 	*out_count = count;
 }
 
+/* Returns the status of a look-up that has ended, and sets its error. */
 static tcpx_status lookup_status(const struct lookup *l)
 {
 	const char *why = l->rc == EAI_SYSTEM ? "the look-up failed" : gai_strerror(l->rc);
@@ -166,6 +169,7 @@ static tcpx_status lookup_status(const struct lookup *l)
 	return error_next("check the name, or give the address itself");
 }
 
+/* Starts the helper thread. ERR_LIMIT: too many look-ups hang. */
 static tcpx_status start_lookup(struct lookup *l)
 {
 	pthread_t thread;

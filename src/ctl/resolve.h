@@ -5,15 +5,15 @@
 
 #include <netdb.h>
 
-/* When this many look-ups hang after their deadline, names are refused until one of them ends.
+/* If this many look-ups hang after their deadline, names are refused until one of them ends.
  * Look-ups within their deadline do not count. */
 #define CTL_RESOLVE_STUCK_MAX 16
 
 typedef int (*ctl_lookup_fn)(const char *host, const char *service, const struct addrinfo *hints,
 			     struct addrinfo **out_list);
 
-/* Replaces the look-up function; NULL: getaddrinfo. Must not be called during a look-up that the
- * caller depends on. */
+/* Replaces the look-up function for tests; NULL: getaddrinfo. Must not be called while a look-up
+ * runs whose result is needed. */
 void ctl_resolve_set_lookup(ctl_lookup_fn fn);
 
 #endif

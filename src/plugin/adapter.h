@@ -27,37 +27,49 @@ struct net_props {
 struct net_adapter {
 	int version;
 	const char *symbol;
-	size_t props_bytes; /* size of this version's properties */
-	size_t message_max; /* largest size that the integer type of this version holds */
+	size_t props_bytes; /* size in bytes of this version's properties */
+	/* largest message in bytes that the integer type of this version can express */
+	size_t message_max;
 
-	/* The name of a required member that is NULL; NULL: all are set. */
+	/* Returns the name of a required member of the table that is NULL; NULL: none is
+	 * missing. */
 	const char *(*missing)(const void *table);
 	const char *(*name)(const void *table);
 	ncclnet_result (*init)(const void *table, ncclnet_logger logger, void **out_context);
 	ncclnet_result (*devices)(const void *table, int *out_count);
-	/* The plugin writes to room, a buffer of NET_PROPS_BYTES. */
+	/* Lets the plugin write its properties of the device into room, a buffer of
+	 * NET_PROPS_BYTES. */
 	ncclnet_result (*properties)(const void *table, int dev, void *room);
+	/* Converts what properties() wrote into room. */
 	void (*translate)(const void *room, struct net_props *out_props);
 
 	ncclnet_result (*listen)(const void *table, void *context, int dev, void *handle,
 				 void **out_comm);
-	/* *device: on entry, storage that lives as long as the comm. If *out_comm is NULL although
-	 * the call succeeded, call again with the same arguments. */
+	/* *device: on entry, storage for the device handle that lives as long as the comm. If
+	 * *out_comm is NULL although the call succeeded, call again with the same arguments. */
 	ncclnet_result (*connect)(const void *table, void *context, int dev, void *handle,
 				  void **out_comm, struct ncclnet_device_handle **device);
 	ncclnet_result (*take)(const void *table, void *listener, void **out_comm,
 			       struct ncclnet_device_handle **device); /* the plugin's accept */
+	/* type: enum ncclnet_pointers. */
 	ncclnet_result (*reg)(const void *table, void *comm, void *data, size_t bytes, int type,
 			      void **out_mr);
 	ncclnet_result (*dereg)(const void *table, void *comm, void *mr);
 
+	/* If *out_request is NULL although the call succeeded, the plugin cannot take the message
+	 * now, and nothing is posted: call again later. irecv posts one buffer of that many
+	 * bytes. */
 	ncclnet_result (*isend)(const void *table, void *comm, void *data, size_t bytes, int tag,
 				void *mr, void **out_request);
 	ncclnet_result (*irecv)(const void *table, void *comm, void *data, size_t bytes, int tag,
 				void *mr, void **out_request);
+	/* *out_done: whether the request has ended. *out_bytes: the length of the message;
+	 * unchanged if the plugin does not report it. */
 	ncclnet_result (*test)(const void *table, void *request, int *out_done, int *out_bytes);
-	/* Calls the plugin's irecvConsumed; success if the plugin lacks it. */
+	/* Calls irecvConsumed for a received message; returns success if the plugin lacks that
+	 * function. */
 	ncclnet_result (*consumed)(const void *table, void *comm, void *request);
+	/* Whether the table has irecvConsumed, and getDeviceMr. */
 	int (*has_consumed)(const void *table);
 	int (*has_device_mr)(const void *table);
 

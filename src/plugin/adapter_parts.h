@@ -2,8 +2,8 @@
 /*
  * Functions that adapters of several versions share. They are macros, because only the type of the
  * plugin's table differs. Each adapter_v<n>.c defines ADAPT_VERSION and ADAPT_TABLE, the type of
- * its table, and uses the macros that fit its version. The names of the functions end with the
- * version: isend_v7.
+ * its table, and uses the macros whose comment names its version. The names of the functions end
+ * with the version: isend_v7.
  */
 #ifndef PLUGIN_ADAPTER_PARTS_H
 #define PLUGIN_ADAPTER_PARTS_H
@@ -16,20 +16,22 @@
 #define ADAPT_PASTED(name, version) ADAPT_PASTE(name, version)
 #define ADAPT_NAME(name) ADAPT_PASTED(name, ADAPT_VERSION)
 
-/* For versions whose sizes are ints. Callers respect message_max, so the check never fails. */
+/* Refuses a size that does not fit the int of the version. This does not happen: a message has at
+ * most message_max bytes, and memory is registered in pieces that fit (NET_MR_PIECE). */
 #define ADAPT_FITS(bytes)                                                                          \
 	do {                                                                                       \
 		if ((bytes) > INT_MAX)                                                             \
 			return NCCLNET_ERR_ARGUMENT;                                               \
 	} while (0)
 
+/* Returns the name of the member if it is NULL in the plugin's table. */
 #define ADAPT_NEED(table, member)                                                                  \
 	do {                                                                                       \
 		if (!ADAPT(table)->member)                                                         \
 			return #member;                                                            \
 	} while (0)
 
-/* For every version. */
+/* Functions that are equal in every version. */
 #define ADAPT_COMMON                                                                               \
 	static const char *ADAPT_NAME(missing)(const void *table)                                  \
 	{                                                                                          \
@@ -85,7 +87,7 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* For v6 to v9. */
+/* init of v6 to v9, which takes only the logger and returns no context. */
 #define ADAPT_INIT                                                                                 \
 	static ncclnet_result ADAPT_NAME(init)(const void *table, ncclnet_logger logger,           \
 					       void **out_context)                                 \
@@ -95,7 +97,7 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* For v6 to v10. */
+/* listen of v6 to v10, which takes no context. */
 #define ADAPT_LISTEN                                                                               \
 	static ncclnet_result ADAPT_NAME(listen)(const void *table, void *context, int dev,        \
 						 void *handle, void **out_comm)                    \
@@ -105,7 +107,7 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* For v7 to v9. */
+/* connect of v7 to v9, which takes no context and returns a device handle. */
 #define ADAPT_CONNECT                                                                              \
 	static ncclnet_result ADAPT_NAME(connect)(const void *table, void *context, int dev,       \
 						  void *handle, void **out_comm,                   \
@@ -116,7 +118,8 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* For v7 and newer. */
+/* accept of v7 and newer, which returns a device handle, and the functions for irecvConsumed and
+ * getDeviceMr. */
 #define ADAPT_QUEUE                                                                                \
 	static ncclnet_result ADAPT_NAME(accept)(const void *table, void *listener,                \
 						 void **out_comm,                                  \
@@ -140,7 +143,7 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* For v6 and v7. */
+/* reg_mr of v6 and v7, whose size is an int. */
 #define ADAPT_REG_INT                                                                              \
 	static ncclnet_result ADAPT_NAME(reg)(const void *table, void *comm, void *data,           \
 					      size_t bytes, int type, void **out_mr)               \
@@ -150,7 +153,7 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* For v8 and newer. */
+/* reg_mr of v8 and newer, whose size is a size_t. */
 #define ADAPT_REG                                                                                  \
 	static ncclnet_result ADAPT_NAME(reg)(const void *table, void *comm, void *data,           \
 					      size_t bytes, int type, void **out_mr)               \
@@ -159,7 +162,7 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* For v6 to v8 with type int, for v9 with type size_t. */
+/* isend and irecv; type is that of their sizes: int in v6 to v8, size_t in v9. */
 #define ADAPT_DATA(type)                                                                           \
 	static ncclnet_result ADAPT_NAME(isend)(const void *table, void *comm, void *data,         \
 						size_t bytes, int tag, void *mr,                   \
@@ -180,7 +183,7 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* For v10 and newer, where isend and irecv take handles of a profiler; none is passed. */
+/* isend and irecv of v10 and newer, which take handles of a profiler as well; none is passed. */
 #define ADAPT_DATA_PROFILED                                                                        \
 	static ncclnet_result ADAPT_NAME(isend)(const void *table, void *comm, void *data,         \
 						size_t bytes, int tag, void *mr,                   \
@@ -198,8 +201,8 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* For v11 and newer, where init returns a context. The plugin may keep the address of the
- * configuration. */
+/* init of v11 and newer, which returns a context, and listen and connect, which take it. The
+ * configuration is static, because the plugin may keep its address. */
 #define ADAPT_CONTEXT                                                                              \
 	static ncclnet_result ADAPT_NAME(init)(const void *table, ncclnet_logger logger,           \
 					       void **out_context)                                 \
@@ -229,7 +232,7 @@
 /* The fields that properties of v7 and newer have. */
 #define ADAPT_PROPS_DEVICE(props)                                                                  \
 	.device_type = (props)->device_type, .device_version = (props)->device_version
-/* For v9 and newer. */
+/* translate of v9 and newer. */
 #define ADAPT_TRANSLATE(type)                                                                      \
 	static void ADAPT_NAME(translate)(const void *room, struct net_props *out_props)           \
 	{                                                                                          \

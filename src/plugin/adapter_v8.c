@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adapter of ncclNet v8: sizes of registrations are size_t, and properties tell whether a
- * registration is global. */
+/* Adapter of ncclNet v8: sizes of registrations are size_t, and properties say whether a
+ * registration is global (regIsGlobal). */
 #include "plugin/adapter_parts.h"
 
 #define ADAPT_VERSION 8

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adapter of ncclNet v9: sizes of messages are size_t, and properties have their limit. */
+/* Adapter of ncclNet v9: sizes of messages are size_t, and properties say how large a message may
+ * be. */
 #include "plugin/adapter_parts.h"
 
 #define ADAPT_VERSION 9

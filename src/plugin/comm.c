@@ -8,7 +8,8 @@
 #include "base/text.h"
 #include "plugin/priv.h"
 
-/* Ends the comm: every later call returns this error. */
+/* Ends the comm with an error that has the formatted text and the plugin's last warning. Returns
+ * status; every later data call returns the same error. */
 __attribute__((format(printf, 3, 4))) static tcpx_status
 comm_lose(struct net_comm *comm, tcpx_status status, const char *what, ...)
 {
@@ -31,8 +32,8 @@ static tcpx_status comm_refused(struct net_comm *comm, const char *call, uint64_
 			 (unsigned long long)number, net_plugin_result(rc));
 }
 
-/* Checks before every data call: the comm is not lost, the caller is the thread that made the first
- * data call, and that thread blocks SIGPIPE. */
+/* Called before every data call. OK: the comm is not lost, the caller is the thread that made the
+ * first data call, and that thread blocks SIGPIPE. Otherwise the error of the call. */
 static tcpx_status comm_enter(struct net_comm *comm)
 {
 	sigset_t blocked;
@@ -66,6 +67,8 @@ uint64_t net_mr_reach(const struct net_mr *mr, const void *data)
 	return (end < mr->bytes ? end : mr->bytes) - at;
 }
 
+/* Posts a send or a receive: checks what net_comm_send promises, calls the plugin, and enters the
+ * plugin's request in the ring. IN_PROGRESS: the plugin did not take the message. */
 static tcpx_status comm_post(struct net_comm *comm, bool sends, struct net_mr *mr, void *data,
 			     size_t bytes, uint64_t *out_number)
 {

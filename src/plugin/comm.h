@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A comm: messages in one direction, in the order in which they are posted. It enforces the rules
- * of the strictest plugin:
+ * A comm: messages in one direction, in the order in which they are posted. The functions here keep
+ * the rules of the strictest plugin:
  *
  *   posted >= done >= consumed. A receiver's comm has at most window (net_setup_opts) messages that
  *   are posted and not consumed, a sender's comm at most window messages that are posted and not
@@ -13,8 +13,9 @@
  * calling the plugin.
  *
  * Threads: the thread of the first data call drives the comm, and calls of other threads are
- * refused. It must block SIGPIPE (sys_thread_start), because plugins write to sockets without
- * MSG_NOSIGNAL, and the threads that a plugin creates in these calls inherit the caller's mask.
+ * refused. That thread must block SIGPIPE (sys_thread_start), because plugins write to sockets
+ * without MSG_NOSIGNAL, and the threads that a plugin creates in these calls inherit the caller's
+ * mask.
  */
 #ifndef PLUGIN_COMM_H
 #define PLUGIN_COMM_H
@@ -26,7 +27,7 @@
 
 #include "abi/ncclnet.h"
 
-#define NET_COMM_WINDOW 16	  /* requests that every plugin accepts in a comm at a time */
+#define NET_COMM_WINDOW 16	  /* requests that a comm of every plugin accepts at a time */
 #define NET_COMM_UNKNOWN SIZE_MAX /* the plugin does not report the length */
 
 struct net_comm;
@@ -42,36 +43,41 @@ struct net_comm_counts {
  * the message's number, and the plugin reads data at least until the message is done. IN_PROGRESS:
  * the plugin does not accept the message now, and nothing is posted. ERR_AGAIN: the window is full;
  * the plugin was not called. ERR_RANGE: the bytes are not within mr, or are too many for one
- * message. ERR_CHANNEL_LOST: the comm is lost. */
+ * message. ERR_STATE: the comm only receives, mr is of another comm, or a wrong thread calls.
+ * ERR_CHANNEL_LOST: the comm is lost. */
 tcpx_status net_comm_send(struct net_comm *comm, struct net_mr *mr, const void *data, size_t bytes,
 			  uint64_t *out_number) TCPX_MUST_CHECK;
-/* Receives a message of at most room bytes. Otherwise as net_comm_send. */
+/* Receives a message of at most room bytes into data, which lies in the memory of mr. The results
+ * are those of net_comm_send. */
 tcpx_status net_comm_recv(struct net_comm *comm, struct net_mr *mr, void *data, size_t room,
 			  uint64_t *out_number) TCPX_MUST_CHECK;
 
-/* Tests the oldest message that is not done, which also makes the plugin progress. OK: it is done;
- * *out_bytes is NET_COMM_UNKNOWN if the plugin does not report the length. IN_PROGRESS: it is not
- * done, or none is posted. Errors: the comm is lost; ERR_TRUNCATED: the message is longer than its
- * receive. */
+/* Tests the oldest message that is posted and not done, which also lets the plugin progress. OK:
+ * the message is done; *out_number is its number, *out_bytes its length, or NET_COMM_UNKNOWN if the
+ * plugin does not report it. IN_PROGRESS: the message is not done, or none is posted.
+ * ERR_TRUNCATED: the message is longer than the buffer of its receive, which ends the comm. Other
+ * errors: the comm is lost. */
 tcpx_status net_comm_poll(struct net_comm *comm, uint64_t *out_number,
 			  size_t *out_bytes) TCPX_MUST_CHECK;
 
-/* Tells the plugin that a received message was copied out, so its pages may be used again. number
- * must be the oldest message that is done and not consumed; otherwise ERR_STATE, and the plugin is
- * not called. */
+/* Tells the plugin that a received message was copied out, so that the plugin may use the pages
+ * again. number must be that of the oldest message that is done and not consumed; otherwise
+ * ERR_STATE, and the plugin is not called. */
 tcpx_status net_comm_consumed(struct net_comm *comm, uint64_t number) TCPX_MUST_CHECK;
 
 /* The number of messages that are done. May be called by any thread. */
 uint64_t net_comm_ended(const struct net_comm *comm);
 
-/* Called by the thread that drives the comm, or, after that thread has stopped, by any thread. */
+/* Copies the counts of the comm. May be called by the thread that drives the comm, or, after that
+ * thread has stopped, by any thread. */
 void net_comm_counts(const struct net_comm *comm, struct net_comm_counts *out_counts);
 
 /* The device handle that accept filled in; it does not change. Its type is NCCLNET_DEVICE_HOST if
  * the plugin's version has no device handle. */
 const struct ncclnet_device_handle *net_comm_device(const struct net_comm *comm);
 
-/* The index of a message's entry in the device queue. */
+/* The index of a received message's entry in the device queue, in which the plugin lists
+ * fragments. */
 unsigned net_comm_slot(const struct net_comm *comm, uint64_t number);
 
 /* The tag of a message, the same at both ends. */

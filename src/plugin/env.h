@@ -12,10 +12,10 @@
 #include <stdint.h>
 
 #define GPUDIRECT_SOCKETS_MAX 8 /* most sockets of a comm: sockets per thread times threads */
-/* Most fragments of a message; with 2048 the plugin ends the process. */
+/* Most fragments in which a message may arrive; with 2048 the plugin ends the process. */
 #define GPUDIRECT_FRAGMENTS_MAX 1900
-#define GPUDIRECT_NICS_MAX 16 /* most NICs for which the plugin has room */
-#define GPUDIRECT_VALUE_MAX 512
+#define GPUDIRECT_NICS_MAX 16	/* most NICs for which the plugin has room */
+#define GPUDIRECT_VALUE_MAX 512 /* bytes of a variable's value */
 #define GPUDIRECT_PROBLEMS_MAX 32
 #define GPUDIRECT_CHUNK 524288 /* default size in bytes of a message, and so of a chunk */
 
@@ -28,11 +28,12 @@ enum gpudirect_form {
 	GPUDIRECT_UNREAD, /* found in scripts, but not read by the plugin */
 };
 
+/* A variable of the plugin. */
 struct gpudirect_var {
 	const char *name;
 	enum gpudirect_form form;
 	uint64_t min, max;
-	const char *without; /* default that the plugin uses without the variable */
+	const char *without; /* value that the plugin uses if the variable is not set */
 	const char *must;    /* the only value that works; NULL: any in the range */
 	const char *meaning; /* what the variable does, and the effect of a wrong value */
 };
@@ -46,10 +47,11 @@ const struct gpudirect_var *gpudirect_var(unsigned index); /* NULL past the last
 struct gpudirect_nic {
 	const char *name;
 	const char *cpus; /* CPUs of its NUMA node, "0-51,104-155"; NULL: not known */
-	int numa;	  /* its node, GPUDIRECT_NUMA_NONE or GPUDIRECT_NUMA_UNTOLD */
-	unsigned mtu;	  /* 0: not known */
+	int numa;     /* number of its NUMA node, GPUDIRECT_NUMA_NONE or GPUDIRECT_NUMA_UNTOLD */
+	unsigned mtu; /* 0: not known */
 };
 
+/* The machine and the session, as far as the environment depends on them. */
 struct gpudirect_place {
 	const struct gpudirect_nic *nics;
 	unsigned nnics;
@@ -61,7 +63,7 @@ struct gpudirect_place {
 		*rxdm_error; /* why RxDM at gpudirect_env_prefix() did not answer; NULL: it did */
 };
 
-/* Reads a variable from the environment, or, in a test, from a table. */
+/* Returns the value of a variable of the environment, or, in a test, of a table; NULL: not set. */
 typedef const char *(*gpudirect_get_fn)(void *arg, const char *name);
 
 struct gpudirect_problem {
@@ -71,22 +73,23 @@ struct gpudirect_problem {
 };
 
 /* Finds problems of the environment, and writes at most max of them, fatal ones first. Returns the
- * number that was found, which may exceed max. */
+ * number of problems found, at most GPUDIRECT_PROBLEMS_MAX; it may exceed max. */
 unsigned gpudirect_env_check(const struct gpudirect_place *place, gpudirect_get_fn get, void *arg,
 			     struct gpudirect_problem *out_problems, unsigned max);
 
 /* The folder in which the plugin will look for RxDM's sockets. */
 const char *gpudirect_env_prefix(gpudirect_get_fn get, void *arg);
 
+/* A variable of the recipe. */
 struct gpudirect_setting {
 	const char *name;
 	char value[GPUDIRECT_VALUE_MAX];
-	int users; /* 1: the user has set the variable, and the recipe keeps that value */
-	const char *why;
+	int users;	 /* 1: the user has set the variable, and the recipe keeps that value */
+	const char *why; /* reason for the value, or "set by you" */
 };
 
-/* Writes the variables for a tool's own process, including those that the user has set. Returns
- * their number, at most max. */
+/* Writes the recipe: the variables with values that work on this machine, and all other known
+ * variables that the user has set. Returns their number, at most max. */
 unsigned gpudirect_env_recipe(const struct gpudirect_place *place, gpudirect_get_fn get, void *arg,
 			      struct gpudirect_setting *out_settings, unsigned max);
 #define GPUDIRECT_SETTINGS_MAX 24
@@ -94,8 +97,8 @@ unsigned gpudirect_env_recipe(const struct gpudirect_place *place, gpudirect_get
 /* Writes "export NAME=VALUE", quoted for a shell where needed. Returns buf. */
 char *gpudirect_env_line(const char *name, const char *value, char *buf, size_t cap);
 
-/* The largest number of fragments in which a message can arrive with packets of that MTU; 0: the
- * MTU is not known. */
+/* The largest number of fragments in which a message can arrive in packets of that MTU; 0: the MTU
+ * is not known. */
 size_t gpudirect_env_fragments(size_t message_bytes, unsigned mtu);
 
 /* The functions below are shared by env_*.c. */
@@ -109,7 +112,7 @@ void gpudirect_env_bindings(const struct gpudirect_place *place, int sending, ch
 			    size_t cap);
 /* Writes the list of the NICs, "=eth1,eth2"; "" without NICs. */
 void gpudirect_env_nics(const struct gpudirect_place *place, char *out, size_t cap);
-/* The number that the plugin uses for a variable: its value, or the default. */
+/* The number that the plugin uses for a variable: its value if that is valid, or the default. */
 uint64_t gpudirect_env_number(gpudirect_get_fn get, void *arg, const char *name);
 /* Whether a list of the form GPUDIRECT_NICS selects an interface. */
 int gpudirect_env_chooses(const char *list, const char *iface);

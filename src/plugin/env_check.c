@@ -11,17 +11,18 @@
 
 #define G "NCCL_GPUDIRECTTCPX_"
 #define IFNAME G "SOCKET_IFNAME"
-#define NAME_MAX_PLUGIN 15
+#define NAME_MAX_PLUGIN 15 /* longest name of an interface for which the plugin has room */
 
 struct check {
 	const struct gpudirect_place *place;
 	gpudirect_get_fn get;
 	void *arg;
-	/* The last element takes the problems beyond the limit. */
+	/* The last element is only overwritten, by each problem beyond GPUDIRECT_PROBLEMS_MAX. */
 	struct gpudirect_problem found[GPUDIRECT_PROBLEMS_MAX + 1];
 	unsigned count;
 };
 
+/* Adds a problem and returns it. The caller sets its fix. */
 __attribute__((format(printf, 3, 4))) static struct gpudirect_problem *
 check_problem(struct check *c, int fatal, const char *what, ...)
 {
@@ -93,7 +94,8 @@ static void check_table(struct check *c)
 	}
 }
 
-/* The largest message of whole pages, at most from bytes, whose fragments the plugin can take. */
+/* The largest message of whole pages, at most `from` bytes, that arrives in no more than
+ * GPUDIRECT_FRAGMENTS_MAX fragments; one page if none does. */
 static size_t fitting_message(unsigned mtu, size_t from)
 {
 	const size_t page = 4096;
@@ -104,6 +106,8 @@ static size_t fitting_message(unsigned mtu, size_t from)
 	return page;
 }
 
+/* Checks that a chunk of the plugin holds a message, and that the packets of each NIC do not split
+ * a message into too many fragments. */
 static void check_chunk(struct check *c)
 {
 	const char *name = "NCCL_DYNAMIC_CHUNK_SIZE", *text = check_get(c, name);
@@ -213,6 +217,7 @@ static int check_is_used(const struct check *c, const char *iface)
 	return 0;
 }
 
+/* Checks that SOCKET_IFNAME selects all NICs of the session and no other interface. */
 static void check_nics(struct check *c)
 {
 	const char *list = check_get(c, IFNAME);
@@ -274,7 +279,8 @@ static int is_range(const char *text, size_t len)
 	return end == text + len && low <= high;
 }
 
-/* The fault of one part such as "eth1:8-21,112-125"; NULL: none. */
+/* Returns what is wrong with the part of a list that binds one NIC, such as "eth1:8-21,112-125", as
+ * the end of a sentence; NULL: nothing. */
 static const char *binding_fault(const struct check *c, const char *text, size_t len)
 {
 	const char *end = text + len, *ranges = memchr(text, ':', len);
@@ -319,8 +325,8 @@ static void check_bindings(struct check *c, const char *name, int sending)
 	}
 }
 
-/* Without bindings the plugin parses the CPU list of the NIC's node, and divides by 0 if the list
- * has no "-". */
+/* Reports that the variable (TX_BINDINGS or RX_BINDINGS) is needed and not set: without bindings
+ * the plugin parses the CPU list of the NIC's node, and divides by 0 if the list has no "-". */
 static void check_lone_cpus(struct check *c, const struct gpudirect_nic *nic, const char *name,
 			    int sending)
 {
@@ -337,8 +343,9 @@ static void check_lone_cpus(struct check *c, const struct gpudirect_nic *nic, co
 	       name, value);
 }
 
-/* For a NIC without a node, sysfs says -1, which the plugin reads as node 1. For a NIC without the
- * numa_node file the plugin uses every CPU. */
+/* Reports NICs whose NUMA node makes the plugin crash. For a NIC without a node, sysfs says -1,
+ * which the plugin reads as node 1. For a NIC without the numa_node file the plugin uses every
+ * CPU. */
 static void check_nodes(struct check *c)
 {
 	for (unsigned i = 0; i < c->place->nnics; i++) {

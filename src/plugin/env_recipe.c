@@ -40,7 +40,8 @@ size_t gpudirect_env_fragments(size_t message_bytes, unsigned mtu)
 	return packets * ((payload + page - 1) / page) + (rest + page - 1) / page;
 }
 
-/* Appends to text. Returns -1 if there is no room; text is unchanged then. */
+/* Appends more to text, after between if text is not empty. Returns -1 if cap is too small; text is
+ * unchanged then. */
 static int text_append(char *text, size_t cap, const char *more, const char *between)
 {
 	size_t len = strlen(text);
@@ -53,9 +54,10 @@ static int text_append(char *text, size_t cap, const char *more, const char *bet
 }
 
 /*
- * In each range of the node (the cores of a socket, and their siblings) the first 2/13 are left to
- * the system, the next 7/26 send and the next 7/26 receive: 8-21 and 22-35 of 0-51, as on A3 hosts.
- * A range too small for that serves both purposes.
+ * The list of a node has a range of cores and a range of their hyper-threads. In each range the
+ * first 2/13 of the CPUs are left to the system, the next 7/26 send and the next 7/26 receive: 8-21
+ * and 22-35 of 0-51, as on A3 hosts. If a range is too small to be divided, all of it both sends
+ * and receives.
  */
 int gpudirect_env_cpus(const char *node_cpus, int sending, char *out, size_t cap)
 {
@@ -129,8 +131,8 @@ struct recipe {
 	unsigned max, count;
 };
 
-/* Adds a variable. value "" means that no good value is known: the variable is added only if the
- * user has set it. */
+/* Adds a variable with the value that the user has set, otherwise with the given value. value ""
+ * means that no good value is known: then the variable is added only if the user has set it. */
 static void recipe_add(struct recipe *r, const char *name, const char *value, const char *why)
 {
 	const char *users = r->get(r->arg, name);

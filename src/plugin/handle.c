@@ -15,8 +15,9 @@
 
 #define TCPX_NAME "TCPX"
 #define TCPX_VERSION 7
-#define TCPX_COUNT_MAX 8 /* most sockets, and most threads */
+#define TCPX_COUNT_MAX 8 /* most sockets, and most threads, in a valid handle */
 
+/* A handle as TCPX writes it. */
 struct tcpx_handle {
 	uint8_t data[28]; /* the data address, a sockaddr_in or sockaddr_in6 */
 	int32_t port_start, port_count, sockets, threads;
@@ -58,6 +59,8 @@ static tcpx_status check_addr(const uint8_t bytes[28], const char *which, bool s
 	return TCPX_OK;
 }
 
+/* Checks the fields of a handle of TCPX, and zeroes those that only the process uses that wrote
+ * them. */
 static tcpx_status check_tcpx(struct tcpx_handle *handle, bool same_host)
 {
 	sa_family_t family;

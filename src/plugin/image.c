@@ -13,7 +13,8 @@
 #include "plugin/traced.h"
 #include "sys/fork.h"
 
-/* Tried after the default of TCPX_PLUGIN_PATH. */
+/* Where the plugin is looked for if nothing names a path and the default of TCPX_PLUGIN_PATH does
+ * not exist. */
 static const char second_place[] = "/var/lib/tcpx/lib64/libnccl-net-tcpx.so";
 
 static const struct net_adapter *const adapters[] = {
@@ -25,8 +26,9 @@ static const struct net_adapter *const adapters[] = {
 static struct {
 	pthread_mutex_t lock; /* guards what follows; held while a plugin is loaded */
 	struct list_node list;
-	unsigned slots; /* logger functions in use */
-	/* Read without the lock, because a forked child may find it locked for ever. */
+	unsigned slots; /* logger functions in use; each image has one */
+	/* loaded: images in the list; generation: fork generation in which they were loaded. Read
+	 * without the lock, because in a forked child the lock may be held for ever. */
 	_Atomic unsigned loaded;
 	_Atomic uint32_t generation;
 } images = {.lock = PTHREAD_MUTEX_INITIALIZER, .list = {&images.list, &images.list}};
@@ -64,7 +66,7 @@ static struct net_plugin *plugin_new(const char *path, const char *resolved)
 	return plugin;
 }
 
-/* Frees an image that was not started, so no thread runs its code. */
+/* Frees an image that was not started: no thread runs code of the plugin. */
 static void plugin_free(struct net_plugin *plugin)
 {
 	if (plugin->dl)
@@ -77,8 +79,9 @@ static void plugin_free(struct net_plugin *plugin)
 	free(plugin);
 }
 
-/* Sets the next step of the last error: the folder of a library that the plugin needs and that was
- * not found, or a command that lists its libraries. */
+/* Replaces the advice of the last error: an LD_LIBRARY_PATH with the folder of the missing library,
+ * if why (of dlerror) names one and it is in a usual folder, otherwise a command that lists the
+ * libraries of the plugin. Returns the status of the last error. */
 static tcpx_status suggest_folder(const char *why, const char *file)
 {
 	static const char *const folders[] = {"/usr/local/nvidia/lib64", "/usr/local/cuda/lib64",
@@ -100,6 +103,7 @@ static tcpx_status suggest_folder(const char *why, const char *file)
 	return error_next("see 'ldd %s'", file);
 }
 
+/* Loads the object, and notes whether it was in the process before. */
 static tcpx_status open_body(struct net_setup *setup)
 {
 	struct net_plugin *plugin = setup->opts.plugin;
@@ -116,6 +120,8 @@ static tcpx_status open_body(struct net_setup *setup)
 	return suggest_folder(why, plugin->log.file);
 }
 
+/* Picks the newest table that the object exports. ERR_VERSION: there is none of a known version, or
+ * a required member is NULL. */
 static tcpx_status find_table(struct net_plugin *plugin)
 {
 	const char *missing;
@@ -146,6 +152,7 @@ static tcpx_status find_table(struct net_plugin *plugin)
 	return TCPX_OK;
 }
 
+/* Sets the error for a call that returned rc during the start of a plugin. Returns its status. */
 static tcpx_status init_refused(struct net_setup *setup, const char *call, ncclnet_result rc)
 {
 	struct net_plugin *plugin = setup->opts.plugin;
@@ -186,6 +193,7 @@ static tcpx_status devices_read(struct net_setup *setup)
 	return status;
 }
 
+/* Calls init, then reads the properties of all devices. */
 static tcpx_status start_body(struct net_setup *setup)
 {
 	struct net_plugin *plugin = setup->opts.plugin;
@@ -198,7 +206,8 @@ static tcpx_status start_body(struct net_setup *setup)
 	return devices_read(setup);
 }
 
-/* Runs body on a thread of its own, for at most timeout_ns. */
+/* Runs body on a thread of its own. Returns the status of body, or ERR_TIMED_OUT after timeout_ns;
+ * then the thread goes on and uses the plugin. */
 static tcpx_status plugin_run(struct net_plugin *plugin, const char *stage, int64_t timeout_ns,
 			      tcpx_status (*body)(struct net_setup *))
 {
@@ -215,7 +224,8 @@ static tcpx_status plugin_run(struct net_plugin *plugin, const char *stage, int6
 	return status ? status : net_setup_wait(setup, NULL);
 }
 
-/* Finds an image of the same object that was loaded by another path. Called under images.lock. */
+/* Returns another image of the object, which was loaded by another path; NULL: there is none.
+ * Called under images.lock. */
 static struct net_plugin *find_same(const struct net_plugin *plugin)
 {
 	struct list_node *node;
@@ -236,7 +246,10 @@ static void image_keep(struct net_plugin *plugin)
 	atomic_fetch_add_explicit(&images.loaded, 1, memory_order_release);
 }
 
-/* Called under images.lock. If *out_plugin is set, even on an error, it is in images.list. */
+/* Loads the object at resolved and adds its image to the list. *out_plugin is that image, or an
+ * older image of the same object that was loaded by another path. If loading timed out, the error
+ * is returned, and *out_plugin is set all the same, to an image that the caller must mark as
+ * failed. After other errors *out_plugin is unchanged. Called under images.lock. */
 static tcpx_status image_load(const struct net_plugin_opts *opts, const char *path,
 			      const char *resolved, struct net_plugin **out_plugin)
 {
@@ -247,7 +260,7 @@ static tcpx_status image_load(const struct net_plugin_opts *opts, const char *pa
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for plugin %s", path);
 	status = plugin_run(plugin, "dlopen", opts->timeout_ns, open_body);
 	if (status == TCPX_ERR_TIMED_OUT) {
-		image_keep(plugin); /* its thread is still in dlopen */
+		image_keep(plugin); /* the thread is still in dlopen and uses plugin */
 		*out_plugin = plugin;
 		return status;
 	}
@@ -272,7 +285,7 @@ static tcpx_status image_load(const struct net_plugin_opts *opts, const char *pa
 	return TCPX_OK;
 }
 
-/* Calls init, at most once for each image. Called under images.lock. */
+/* Asks before_start, then calls init, at most once for each image. Called under images.lock. */
 static tcpx_status image_start(const struct net_plugin_opts *opts, struct net_plugin *plugin)
 {
 	tcpx_status status = TCPX_OK;
@@ -321,6 +334,8 @@ static tcpx_status image_resolve(const char *path, char *out, size_t bytes)
 	return TCPX_OK;
 }
 
+/* Finds the plugin's file: at *path, or if that is not given, at TCPX_PLUGIN_PATH or second_place.
+ * *path becomes the path in use; resolved gets that path without symbolic links. */
 static tcpx_status image_locate(const char **path, char *resolved, size_t bytes)
 {
 	if (*path && **path)
@@ -374,8 +389,8 @@ void net_plugin_put(struct net_plugin *plugin)
 
 void net_plugin_describe(struct net_plugin *plugin, struct net_plugin_info *out_info)
 {
-	/* Read before leaked, because a returning thread counts its leak before it decrements
-	 * abandoned. */
+	/* Read before leaked: a returning thread counts its leak before it decrements abandoned, so
+	 * if abandoned is 0 here, leaked is complete. */
 	unsigned abandoned = atomic_load_explicit(&plugin->abandoned, memory_order_acquire);
 	struct net_plugin_info info = {
 		.version = plugin->adapter->version,

@@ -15,7 +15,7 @@
 #include "abi/ncclnet.h"
 
 #define NET_PLUGIN_DEVICES 32 /* devices of a plugin that are used; others are ignored */
-#define NET_PLUGIN_GPUS 64    /* GPUs whose first use is serialised (setup_gpu.c) */
+#define NET_PLUGIN_GPUS 64    /* GPUs whose first uses are made one at a time (setup_gpu.c) */
 #define NET_PLUGIN_PATH_BYTES 1024
 #define NET_PLUGIN_LINE_BYTES 192 /* bytes of a plugin's log line that are kept */
 
@@ -35,9 +35,9 @@ struct net_plugin_device {
 	size_t message_max; /* bytes of the largest message in this version of the table */
 };
 
-/* What 'tcpx info --plugin' prints. */
+/* What net_plugin_describe() tells of an image, for 'tcpx info --plugin' and for tests. */
 struct net_plugin_info {
-	char path[NET_PLUGIN_PATH_BYTES];     /* as first requested */
+	char path[NET_PLUGIN_PATH_BYTES];     /* the path of the request that loaded the image */
 	char resolved[NET_PLUGIN_PATH_BYTES]; /* the file to which path leads */
 	char name[64];			      /* the plugin's name for itself */
 	int version;			      /* version of the table in use */
@@ -51,8 +51,10 @@ struct net_plugin_info {
 };
 
 struct net_plugin_opts {
-	const char *path;   /* NULL or "": the first place where TCPX is usually installed */
-	int64_t timeout_ns; /* limits loading, and again init; not the wait for other callers */
+	/* NULL or "": TCPX_PLUGIN_PATH, or the first place where TCPX is usually installed */
+	const char *path;
+	/* limit for loading, and again for init; waiting for other callers does not count */
+	int64_t timeout_ns;
 	/* Optional: called with the plugin's name before init, if it has not been called yet. An
 	 * error prevents init and is returned; a later net_plugin_get may try again. */
 	tcpx_status (*before_start)(void *arg, const char *name);
@@ -62,10 +64,11 @@ struct net_plugin_opts {
 /*
  * Loads a plugin and starts it, or finds the image of an earlier call. One object has one image,
  * whatever path leads to it, because some plugins refuse a second init. Blocks; any thread.
- * ERR_NOT_FOUND: no such file; ERR_UNSUPPORTED: it cannot be loaded, init failed, or it has no
- * device; ERR_VERSION: no table of a known version, or one that does not match its symbol;
- * ERR_TIMED_OUT: a call of the plugin did not return; ERR_LIMIT: too many different plugins;
- * ERR_FORKED. A plugin that failed in init or later fails again with the same error.
+ * ERR_NOT_FOUND: no such file; ERR_UNSUPPORTED: the object cannot be loaded, init failed, or the
+ * plugin has no device; ERR_VERSION: no table of a known version, or one that does not match its
+ * symbol; ERR_TIMED_OUT: a call of the plugin did not return; ERR_LIMIT: too many different
+ * plugins, or too long a path; ERR_FORKED: a plugin was loaded before fork(). An image whose
+ * loading timed out, or that failed in init or later, fails again with the same error.
  */
 tcpx_status net_plugin_get(const struct net_plugin_opts *opts,
 			   struct net_plugin **out_plugin) TCPX_MUST_CHECK;
@@ -73,17 +76,18 @@ tcpx_status net_plugin_get(const struct net_plugin_opts *opts,
 /* Drops a reference. The image stays loaded, because its detached helper threads run its code. */
 void net_plugin_put(struct net_plugin *plugin);
 
-/* May be called by any thread. */
+/* Copies what is known of the plugin. May be called by any thread. */
 void net_plugin_describe(struct net_plugin *plugin, struct net_plugin_info *out_info);
 
-/* For tests: blocks until that number of threads is stuck in the plugin. With 0, all have returned,
- * and everything that they leak is counted. May be called by any thread. */
+/* For tests: blocks until exactly that number of threads is stuck in the plugin. With 0, all have
+ * returned, and everything that they leak is counted. May be called by any thread. */
 void net_plugin_wait(struct net_plugin *plugin, unsigned abandoned);
 
-/* NULL past the last device. The result does not change. */
+/* Returns the device with that index, or NULL past the last one. A device never changes. */
 const struct net_plugin_device *net_plugin_device(const struct net_plugin *plugin, unsigned dev);
 
-/* Finds the device with that name. ERR_NOT_FOUND: the error lists the names of all devices. */
+/* Finds the device with that name; *out_dev is its index. ERR_NOT_FOUND: the error lists the names
+ * of all devices. */
 tcpx_status net_plugin_find(const struct net_plugin *plugin, const char *name,
 			    unsigned *out_dev) TCPX_MUST_CHECK;
 

@@ -19,7 +19,8 @@ static tcpx_status messages_fail(struct messages *m, tcpx_status status)
 	return status;
 }
 
-/* Returns how many bytes were copied: fewer if the caller's memory has vanished. */
+/* Copies bytes of the stream to the memory of recv's caller. Returns how many bytes were copied:
+ * fewer if that memory has vanished. */
 static uint32_t messages_copy_out(const struct messages *m, void *to, const void *from,
 				  uint32_t bytes)
 {
@@ -29,6 +30,9 @@ static uint32_t messages_copy_out(const struct messages *m, void *to, const void
 	return bytes;
 }
 
+/* net_ops.recv: lets the plugin progress, then copies as much of the stream as is ready and fits.
+ * ERR_INVALID: the caller's memory has vanished. Errors of the channel are returned after the bytes
+ * that arrived before them. */
 static tcpx_status messages_recv(struct net_chan *chan, const struct iovec *iov, int niov,
 				 size_t *out_bytes)
 {
@@ -74,8 +78,8 @@ static tcpx_status messages_send(struct net_chan *chan, const struct iovec *iov,
 	return m->o.guide->ops->send(m->o.guide, iov, niov, out_bytes);
 }
 
-/* Called when the plugin did not accept a message to send: the caller tries again until the message
- * timeout has passed, and then gets an error. */
+/* Called when the plugin did not accept a message to send. IN_PROGRESS: the caller tries again;
+ * ERR_CHANNEL_LOST: the plugin has accepted none for the message timeout. */
 static tcpx_status messages_put_off(struct messages *m)
 {
 	int64_t now_ns = clock_now_ns();
@@ -91,6 +95,8 @@ static tcpx_status messages_put_off(struct messages *m)
 		(long long)((now_ns - since_ns) / CLOCK_MS_NS));
 }
 
+/* net_message_ops.post: gives the payload of a frame to the plugin as the next message of the comm
+ * out. */
 static tcpx_status messages_post(struct net_chan *chan, void *mr, const void *data,
 				 const struct frame *frame)
 {
@@ -121,6 +127,8 @@ static tcpx_status messages_post(struct net_chan *chan, void *mr, const void *da
 	return messages_fail(m, status);
 }
 
+/* Finds the message of the frame with that sequence number among those that the user may take;
+ * NULL: it is not there. */
 static struct taken *taken_find(struct messages *m, uint64_t seq)
 {
 	for (uint64_t i = m->gives; i < m->takes; i++)
@@ -156,7 +164,9 @@ static tcpx_status messages_take(struct net_chan *chan, uint64_t seq,
 	return TCPX_OK;
 }
 
-/* The user may give messages back in any order; they are consumed in the order of their frames. */
+/* net_message_ops.give: the user no longer reads the message of that frame. Messages may be given
+ * back in any order, but are consumed in the order of their frames: a message is kept until all
+ * earlier ones have been given back. */
 static void messages_give(struct net_chan *chan, uint64_t seq)
 {
 	struct messages *m = messages_of(chan);
@@ -178,8 +188,8 @@ static void messages_give(struct net_chan *chan, uint64_t seq)
 	}
 }
 
-/* Whether arm must forbid sleep: bytes are ready, or messages are pending, which progress only when
- * recv calls the plugin. */
+/* Whether arm must forbid sleep: recv has bytes or an error to return, or messages are pending,
+ * which progress only when recv calls the plugin. */
 static bool messages_must_poll(struct messages *m)
 {
 	if (m->failed != TCPX_OK || m->posted || m->sending || messages_ready(m))
@@ -233,7 +243,7 @@ static void messages_info(const struct net_chan *chan, struct net_chan_info *out
 		out_info->stuck_ns = (uint64_t)(clock_now_ns() - sent_ns);
 #define COUNT(name)                                                                                \
 	(out_info->messages.name = atomic_load_explicit(&m->counts.name, memory_order_relaxed))
-	/* Later stages are read first, so that no stage has more messages than the one before
+	/* Later stages are read first, so that no stage shows more messages than the one before
 	 * it. */
 	COUNT(sends_done), COUNT(sends_posted);
 	COUNT(consumed), COUNT(unpacked), COUNT(done), COUNT(posted);

@@ -9,11 +9,14 @@
 #include "plugin/messages_priv.h"
 #include "wire/frame_codec.h"
 
-/* After 1 / STUCK_PARTS of the message timeout a receive no longer keeps other users of the pool
- * waiting. */
+/* After 1 / STUCK_PARTS of the message timeout without an arrival, the receives of this channel no
+ * longer keep other users of the page pool waiting. */
 #define STUCK_PARTS 8
 
-/* Takes one complete frame that arrived on the guide. */
+/* Handles one complete frame of the guide. An ACK replaces one that recv has not returned yet; any
+ * other frame goes to the end of waiting. IN_PROGRESS: an ACK that cannot be taken now, so the
+ * frame stays in the guide's buffer. ERR_PROTOCOL: such a frame is not allowed on a plugin
+ * channel. */
 static tcpx_status guide_take_frame(struct messages *m, const uint8_t *header)
 {
 	struct waiting *w = waiting_at(m, m->count);
@@ -55,7 +58,7 @@ static tcpx_status guide_take_frame(struct messages *m, const uint8_t *header)
 	return TCPX_OK;
 }
 
-/* Takes complete frames from the guide's buffer, as long as there is room for them. */
+/* Handles the complete frames in the guide's buffer, as far as waiting has free entries. */
 static tcpx_status guide_take_frames(struct messages *m)
 {
 	uint32_t used = 0;
@@ -71,6 +74,8 @@ static tcpx_status guide_take_frames(struct messages *m)
 	return status < 0 ? status : TCPX_OK;
 }
 
+/* Reads frames from the guide and handles them, until no more have arrived or waiting is full. If
+ * the guide ends, that is not an error yet: m->ended keeps its status. */
 static tcpx_status guide_read(struct messages *m)
 {
 	tcpx_status status = guide_take_frames(m);
@@ -91,6 +96,7 @@ static tcpx_status guide_read(struct messages *m)
 	return status < 0 ? status : TCPX_OK;
 }
 
+/* The address that is passed to irecv for the frame's message. */
 static void *waiting_place(const struct messages *m, const struct waiting *w)
 {
 	return m->o.bounce ? m->o.bounce + (size_t)w->slot * m->o.message_bytes : m->o.landing;
@@ -107,7 +113,8 @@ static void trace_receive(const struct waiting *w)
 	    (unsigned long long)frame.linear, (unsigned long long)frame.seq);
 }
 
-/* Posts receives for the messages of arrived frames, in the order of the frames. */
+/* Posts receives for the messages of arrived frames, in the order of the frames, until one cannot
+ * be posted now. Any status but OK ends the channel. */
 static tcpx_status post_receives(struct messages *m)
 {
 	for (uint32_t i = 0; i < m->count; i++) {
@@ -136,6 +143,7 @@ static tcpx_status post_receives(struct messages *m)
 	return TCPX_OK;
 }
 
+/* The frame of the oldest message that is not done, if its receive is posted; otherwise NULL. */
 static struct waiting *oldest_posted(struct messages *m)
 {
 	for (uint32_t i = 0; i < m->count; i++) {
@@ -147,6 +155,7 @@ static struct waiting *oldest_posted(struct messages *m)
 	return NULL;
 }
 
+/* Tells the page pool in which fragments the message of a frame arrived. */
 static void receive_count_pages(struct messages *m, const struct waiting *w)
 {
 	unsigned slot = net_comm_slot(m->o.in, w->number);
@@ -157,6 +166,7 @@ static void receive_count_pages(struct messages *m, const struct waiting *w)
 			   count < NCCLNET_QUEUE_PIECES ? count : NCCLNET_QUEUE_PIECES, m->came_ns);
 }
 
+/* Marks the frames whose receives are done. Any status but OK ends the channel. */
 static tcpx_status poll_received(struct messages *m)
 {
 	while (m->posted) {
@@ -204,7 +214,8 @@ static const char *frame_op_name(uint8_t frame_type)
 	return frame_type == FRAME_RDATA ? "READ" : frame_type == FRAME_SDATA ? "SEND" : "WRITE";
 }
 
-/* Sets the error for a message that is late; hint: a possible cause, or "". */
+/* Sets the error for a message that is late, and returns its status. of: the message's frame; what:
+ * what was not done in time; hint: a possible cause, or "". */
 static tcpx_status message_stalled(const struct messages *m, uint64_t number, const struct sent *of,
 				   const char *what, const char *hint)
 {
@@ -218,8 +229,8 @@ static tcpx_status message_stalled(const struct messages *m, uint64_t number, co
 		hint);
 }
 
-/* Writes a hint if fewer pages were seen than the message needs: with a pool that is too small the
- * plugin never completes a receive, and reports no error. */
+/* Writes a hint if fewer pages of the pool were seen than the message needs: with a pool that is
+ * too small the plugin never completes a receive, and reports no error. Otherwise writes "". */
 static void receive_pool_hint(const struct messages *m, uint32_t bytes, char *out, size_t size)
 {
 	struct messages_pool_info info;
@@ -248,7 +259,9 @@ static tcpx_status receive_stalled(struct messages *m)
 	return message_stalled(m, w->number, &of, "announced and did not arrive", hint);
 }
 
-/* Returns an error if a message is late, because a plugin may stall without an error. */
+/* Returns an error if the oldest receive or send takes longer than the message timeout, because a
+ * plugin may stall without an error. A receive that is late, but not that late, is reported to the
+ * pool. */
 static tcpx_status messages_check_time(struct messages *m)
 {
 	int64_t now = m->posted || m->sending ? clock_now_ns() : 0;
@@ -286,6 +299,7 @@ static bool ack_next(const struct messages *m)
 	return m->in_ack || (m->acked && !m->nacks && m->part == PART_HEADER && !m->at);
 }
 
+/* Whether recv may return the first waiting frame: it has no message, or its message is done. */
 static bool frame_next(const struct messages *m)
 {
 	const struct waiting *w = &m->waiting[m->first];
@@ -310,7 +324,8 @@ uint32_t messages_next(struct messages *m, const uint8_t **out_bytes)
 	return bytes[m->part] - m->at;
 }
 
-/* Called when recv has returned the whole first frame. */
+/* Removes the first waiting frame, which recv has returned completely. Its message is consumed if
+ * recv has copied it; otherwise the user may take it from now on. */
 static tcpx_status frame_end(struct messages *m)
 {
 	struct waiting *w = waiting_at(m, 0);

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-/* A user that has not asked for room for that long keeps no other user waiting. */
+/* A user that has not asked for pages for that long keeps no other user waiting. */
 #define SILENT_NS (10 * CLOCK_MS_NS)
 #define WORD_BITS 64u
 
@@ -17,11 +17,14 @@ struct messages_pool {
 	uint64_t at, bytes;
 	unsigned refs;
 	pthread_mutex_t lock;	/* guards what follows */
-	struct list_node turns; /* users that wait for room, longest wait first */
+	struct list_node turns; /* users that wait for pages, longest wait first */
 	uint64_t *seen;		/* a bit per page; 1: a fragment was seen in the page */
+	/* known: bits set in seen; posted: pages of the receives that are not done, of all users
+	 * that are not stuck; full_bytes: sum over the users */
 	uint64_t known, posted, full_bytes;
-	uint64_t worst_pages, worst_bytes; /* of the message with the most pages for its size */
-	int64_t done_ns;		   /* when the last message was done */
+	/* pages and bytes of the message with most pages per byte */
+	uint64_t worst_pages, worst_bytes;
+	int64_t done_ns; /* when the last message was done */
 };
 
 static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -116,13 +119,14 @@ void messages_pool_leave(struct messages_pool_user *user)
 	free(pool);
 }
 
-/* The number of pages that a message needs with the worst fragments seen so far. */
+/* The number of pages that a message of that size needs if it has as many fragments per byte as the
+ * worst message seen so far. */
 static uint64_t pool_pages_needed(const struct messages_pool *pool, uint64_t bytes)
 {
 	return (bytes * pool->worst_pages + pool->worst_bytes - 1) / pool->worst_bytes;
 }
 
-/* Whether no other user that still asks for room has waited longer. */
+/* Whether it is the user's turn: no other user that still asks for pages has waited longer. */
 static bool pool_is_next(const struct messages_pool *pool, const struct messages_pool_user *user,
 			 int64_t now_ns)
 {
@@ -162,6 +166,8 @@ uint64_t messages_pool_take(struct messages_pool_user *user, uint64_t bytes, int
 	return pages;
 }
 
+/* Ends the reservation of pages for a receive. A user that was stuck counts again. Called under
+ * pool->lock. */
 static void pool_give_back(struct messages_pool_user *user, uint64_t pages)
 {
 	if (user->stuck) { /* its posted pages count again */
@@ -179,6 +185,7 @@ void messages_pool_untake(struct messages_pool_user *user, uint64_t pages)
 	pthread_mutex_unlock(&user->pool->lock);
 }
 
+/* Marks the pages of the fragments as seen. */
 static void pool_look_at(struct messages_pool *pool, const struct base_frag *frags, uint64_t nfrags)
 {
 	for (uint64_t i = 0; i < nfrags; i++) {
@@ -200,7 +207,7 @@ void messages_pool_done(struct messages_pool_user *user, uint64_t pages, uint64_
 	pthread_mutex_lock(&pool->lock);
 	pool_give_back(user, pages);
 	pool->done_ns = now_ns;
-	/* A small message says little about the fragments of a large one. */
+	/* A small message is not considered: it says little about the fragments of a large one. */
 	if (bytes >= pool->worst_bytes / 2 &&
 	    nfrags * pool->worst_bytes > pool->worst_pages * bytes) {
 		pool->worst_pages = nfrags;

@@ -8,9 +8,9 @@
  * only the size of the pool's memory.
  *
  * So the receives that are posted and not done may need at most as many pages as the pool is known
- * to have: the number of different pages in which fragments were seen. All other pages belong to
- * messages that are done, and are free again once those are copied out. One receive may always be
- * posted, and the bound grows with the pages seen since.
+ * to have: the number of different pages in which fragments were seen. A page that none of these
+ * receives holds belongs to a message that is done, and is free again when that message is copied
+ * out. One receive may always be posted, so new pages are seen and the bound grows.
  *
  * Threads: any thread may call; a user belongs to the thread that drives its channel's comms.
  */
@@ -32,29 +32,32 @@ struct messages_pool;
 /* A channel that receives into a pool. */
 struct messages_pool_user {
 	struct messages_pool *pool;
-	struct list_node turn; /* in the pool's list of users that wait for room */
+	struct list_node turn; /* in pool->turns while the user waits for pages */
 	int64_t asked_ns;      /* time of its last messages_pool_take */
-	uint64_t full_bytes;   /* most bytes that it posts at once */
+	uint64_t full_bytes;   /* most bytes of its receives that are posted at once */
 	uint64_t posted;       /* pages of its receives that are not done */
-	bool stuck;	       /* nothing arrived for long, so the pool does not count posted */
+	/* see messages_pool_stuck(): the pool's count leaves out the pages in posted */
+	bool stuck;
 };
 
-/* Joins the pool at that address. ERR_NO_MEMORY. */
+/* Joins the pool that has that address and size; it is made if this is its first user. full_bytes:
+ * most bytes that the user posts at once. ERR_NO_MEMORY. */
 tcpx_status messages_pool_join(struct messages_pool_user *user, uint64_t at, uint64_t bytes,
 			       uint64_t full_bytes) TCPX_MUST_CHECK;
 void messages_pool_leave(struct messages_pool_user *user); /* does nothing if user has not joined */
 
 /* Reserves pages for a receive of that many bytes. Returns their number if the receive may be
- * posted now, and 0 if not. */
+ * posted now. 0: it may not; the user waits for its turn and must ask again. */
 uint64_t messages_pool_take(struct messages_pool_user *user, uint64_t bytes, int64_t now_ns);
 /* Returns the pages of a receive that was not posted after all. */
 void messages_pool_untake(struct messages_pool_user *user, uint64_t pages);
-/* Reports that the receive is done, and in which fragments its message arrived. */
+/* Reports that a receive is done: its reserved pages, the length of its message, and the fragments
+ * in which the message arrived. */
 void messages_pool_done(struct messages_pool_user *user, uint64_t pages, uint64_t bytes,
 			const struct base_frag *frags, uint64_t nfrags, int64_t now_ns);
-/* Reports that nothing arrived for the user's oldest receive for after_ns: the user no longer keeps
- * other users from posting. If no user received anything in that time, the known size of the pool
- * is reset. */
+/* Reports that nothing arrived for the user's oldest receive for after_ns: until something does,
+ * the user posts nothing and keeps no other user from posting. If no user received anything in that
+ * time, the known size of the pool is reset. */
 void messages_pool_stuck(struct messages_pool_user *user, int64_t now_ns, int64_t after_ns);
 
 struct messages_pool_info {

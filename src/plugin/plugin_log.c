@@ -10,7 +10,7 @@
 #include "plugin/plugin_log.h"
 #include "plugin/priv.h"
 
-#define LOG_BURST 100 /* lines of an image in 10 s */
+#define LOG_BURST 100 /* most lines of an image that are logged in 10 s */
 
 static const struct {
 	const char *name;
@@ -95,7 +95,8 @@ int net_plugin_filter_passes(const struct net_plugin_filter *is, int level, unsi
 static void filter_read(void)
 {
 	filter = net_plugin_filter_parse(getenv("NCCL_DEBUG"), getenv("NCCL_DEBUG_SUBSYS"));
-	if (filter.level >= NCCLNET_LOG_TRACE) /* makes lines that pass the filter visible */
+	/* lines that pass the filter must be visible */
+	if (filter.level >= NCCLNET_LOG_TRACE)
 		log_level_atleast(TCPX_LOG_TRACE);
 	else if (filter.level >= NCCLNET_LOG_INFO)
 		log_level_atleast(TCPX_LOG_INFO);
@@ -122,6 +123,8 @@ static bool last_words(int level, const char *text)
 	       (level == NCCLNET_LOG_WARN && !strncasecmp(text, mark, sizeof(mark) - 1));
 }
 
+/* Handles one line of the image with that logger function: filters it, logs it, and keeps a warning
+ * for error texts whether it is logged or not. */
 static void take_line(unsigned slot, int level, unsigned long flags, const char *file, int line,
 		      const char *format, va_list args)
 {
@@ -174,7 +177,7 @@ ncclnet_logger net_plugin_logger(unsigned slot, struct net_plugin_log *log)
 	return loggers[slot];
 }
 
-/* Logs, when the process ends while a plugin is in use, the plugin's last warning if NCCL_DEBUG
+/* Runs when the process ends. Logs the last warning of each plugin that is in use, if NCCL_DEBUG
  * suppressed it: the plugin may have ended the process, and the warning may say why. Does nothing
  * if the application has set a log sink, which may be gone by now. */
 __attribute__((destructor)) static void say_last_words(void)

@@ -4,13 +4,15 @@
 #define PLUGIN_PLUGIN_LOG_H
 
 struct net_plugin_filter {
-	int level; /* enum ncclnet_log_levels: higher ones are dropped */
+	int level; /* enum ncclnet_log_levels: lines of higher levels are dropped */
+	/* lines of other subsystems are dropped; bits NCCLNET_SUB_... */
 	unsigned long subsystems;
 };
 
-/* The filter for the values of the two variables; NULL: the variable is not set. */
+/* Makes the filter for the values of NCCL_DEBUG and NCCL_DEBUG_SUBSYS; NULL: not set. */
 struct net_plugin_filter net_plugin_filter_parse(const char *debug, const char *subsys);
 
+/* Whether a line of that level passes the filter; flags: the subsystems of the line. */
 int net_plugin_filter_passes(const struct net_plugin_filter *is, int level, unsigned long flags);
 
 #endif

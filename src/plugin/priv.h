@@ -15,8 +15,8 @@
 #include "plugin/setup.h"
 
 #define NET_PLUGIN_IMAGES 32 /* images of a process; each has a logger function of its own */
-#define NET_DEVICE_STORAGE                                                                         \
-	512 /* bytes that a plugin may write as a device handle, with room to spare */
+/* Bytes of memory for a device handle that the plugin writes; more than any plugin needs. */
+#define NET_DEVICE_STORAGE 512
 
 /* What is kept of a plugin's log lines, for error texts. */
 struct net_plugin_log {
@@ -28,7 +28,8 @@ struct net_plugin_log {
 	struct log_limit limit;
 };
 
-/* The one call that may be in the plugin with a GPU that is not ready yet. */
+/* The turn with a GPU that is not ready yet: only its holder may be in a call of the plugin with
+ * that GPU (setup_gpu.c). */
 struct net_gpu_turn {
 	const struct net_setup *holder; /* NULL: none */
 	int64_t since_ns, until_ns;	/* until_ns: after that time the holder counts as stuck */
@@ -38,17 +39,18 @@ struct net_plugin {
 	struct list_node node; /* in the list of images */
 	void *dl;
 	const struct net_adapter *adapter;
-	const void *table; /* the plugin's table, of the adapter's version */
-	void *context;	   /* v11 and newer: returned by init */
-	tcpx_error failed; /* status TCPX_OK: usable */
-	struct log_limit late_log;
-	bool started;  /* init was called */
-	bool shared;   /* the object was in the process before it was loaded here */
-	unsigned slot; /* index of its logger function */
+	const void *table;	   /* the plugin's table, of the adapter's version */
+	void *context;		   /* v11 and newer: returned by init */
+	tcpx_error failed;	   /* status TCPX_OK: usable */
+	struct log_limit late_log; /* limits log lines about abandoned operations */
+	bool started;		   /* init was called */
+	bool shared;		   /* the object was in the process before it was loaded here */
+	unsigned slot;		   /* index of the image's logger function */
 	char path[NET_PLUGIN_PATH_BYTES], resolved[NET_PLUGIN_PATH_BYTES];
 	char name[64];
 	uint32_t exported;
 	unsigned ndevices;
+	/* devices[0] to devices[ndevices - 1] are valid. */
 	struct net_plugin_device devices[NET_PLUGIN_DEVICES];
 	_Atomic unsigned refs, abandoned, leaked;
 	pthread_mutex_t lost_lock; /* guards lost; abandoned changes under it */
@@ -63,20 +65,23 @@ struct net_plugin {
 	struct net_plugin_log log;
 };
 
-/* plugin_log.c: the logger function of the image in that slot. To be called before init. */
+/* plugin_log.c: returns the logger function with the index slot; from now on its lines go to log.
+ * To be called before init. */
 ncclnet_logger net_plugin_logger(unsigned slot, struct net_plugin_log *log);
-/* Writes the last warning as "; it says: ..." if the count of warnings differs from since; else
- * "". */
+/* Writes "; it says: ..." with the last warning if warnings were logged since net_plugin_warnings
+ * returned since; otherwise "". */
 void net_plugin_said(struct net_plugin *plugin, unsigned since, char *out, size_t bytes);
+/* The number of warnings that the plugin has logged so far. */
 unsigned net_plugin_warnings(struct net_plugin *plugin);
 
-/* props.c: reads and checks a device's properties. It calls the plugin, so it runs on an
- * operation's thread. */
+/* props.c: reads and checks a device's properties. ERR_UNSUPPORTED: the plugin does not give them;
+ * ERR_VERSION: they are not plausible. Calls the plugin, so it runs on an operation's thread. */
 tcpx_status net_plugin_properties(struct net_plugin *plugin, int dev,
 				  struct net_plugin_device *out_device);
 
-const char *net_plugin_result(ncclnet_result rc); /* "2 (system error)" */
+const char *net_plugin_result(ncclnet_result rc); /* "rc 2 (system error)" */
 
+/* A registration of memory with a comm. */
 struct net_mr {
 	struct list_node node; /* in mrs of its comm */
 	struct net_comm *comm;
@@ -84,12 +89,12 @@ struct net_mr {
 	uint64_t bytes;
 	int type;
 	unsigned npieces;
-	void *pieces[];
+	void *pieces[]; /* the plugin's own registration of each piece */
 };
 
 struct net_request {
 	void *request; /* the plugin's own request */
-	size_t room;
+	size_t room;   /* bytes sent, or the size of the receive's buffer */
 };
 
 struct net_comm {
@@ -102,13 +107,14 @@ struct net_comm {
 	void *comm; /* the plugin's own comm */
 	bool sends;
 	unsigned window, dev, channel;
-	char peer[64];
-	unsigned warned; /* the plugin's count of warnings when the comm was made */
+	char peer[64];	 /* for error texts */
+	unsigned warned; /* net_plugin_warnings() when the comm was made */
 	struct ncclnet_device_handle device;
 	_Atomic bool driven;
 	pthread_t driver; /* valid when driven */
 	struct net_comm_counts counts;
-	uint64_t before;	/* messages before number 0: the first, empty message */
+	/* messages before number 0: 1 after the first, empty message, else 0 */
+	uint64_t before;
 	_Atomic uint64_t ended; /* counts.done, for other threads */
 	tcpx_error failed;	/* status not TCPX_OK: the comm is lost */
 	struct net_request ring[NET_COMM_WINDOW];

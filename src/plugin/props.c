@@ -9,14 +9,15 @@
 
 #include "plugin/priv.h"
 
+/* fills the buffer beyond the properties, to detect a plugin that writes more */
 #define PROPS_BEYOND 0x5a
 #define PROPS_PAGE 4096u
 #define PROPS_SPEED_MAX 100000000 /* Mb/s */
 #define PROPS_P2P_MAX ((size_t)1 << 40)
 
-/* Copies a string of the plugin, cut to what fits. Returns -1 if the pointer is not valid: a system
- * call reads the string, so a wrong pointer causes no fault. Where seccomp forbids that call, the
- * pointer is trusted. */
+/* Copies a string of the plugin, cut to what fits. Returns -1 if the pointer is not valid. A system
+ * call reads the string, so that a wrong pointer causes no fault; where seccomp forbids that call,
+ * the pointer is trusted. */
 static int copy_string(const char *from, char *out, size_t bytes)
 {
 	size_t done = 0, end;
@@ -46,7 +47,7 @@ static int copy_string(const char *from, char *out, size_t bytes)
 	return 0;
 }
 
-/* The first property that is not plausible, or NULL. */
+/* Names the first property that is not plausible; NULL: all are. */
 static const char *implausible(const struct net_props *props)
 {
 	if (props->ptr_support & ~7 || !(props->ptr_support & NCCLNET_PTR_HOST))

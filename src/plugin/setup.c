@@ -57,8 +57,8 @@ void net_setup_free(struct net_setup *setup)
 	free(setup);
 }
 
-/* Keeps the memory of an operation, because the plugin may still write to it. The list keeps the
- * memory reachable for leak checkers. */
+/* Keeps the memory of an operation until its thread returns, or for good if the operation leaks:
+ * the plugin may still write to that memory. The list keeps it reachable for leak checkers. */
 static void setup_keep(struct net_setup *setup)
 {
 	struct net_plugin *plugin = setup->opts.plugin;
@@ -85,7 +85,8 @@ static void count_abandoned(struct net_plugin *plugin, int more)
 	pthread_mutex_unlock(&plugin->lost_lock);
 }
 
-/* Ends an operation whose thread has ended and whose result was taken. */
+/* Ends an operation whose thread has ended and whose result was taken or closed. If it leaks, its
+ * memory is kept. */
 static void setup_end(struct net_setup *setup)
 {
 	if (!setup->leaks) {
@@ -96,16 +97,17 @@ static void setup_end(struct net_setup *setup)
 	setup_keep(setup);
 }
 
-/* Closes the result of an abandoned operation, on a thread that may block. The count of abandoned
- * threads is decremented last, so that a reader that sees 0 also sees what leaked. */
+/* Closes the result of an abandoned operation whose thread has ended. Runs on a thread that may
+ * block. The count of abandoned threads is decremented last, so that a reader that sees 0 also sees
+ * what leaked. */
 static void setup_discard(struct net_setup *setup)
 {
 	struct net_plugin *plugin = setup->opts.plugin;
 
 	if (!setup->status && setup->undo)
 		setup->undo(setup);
-	/* When a setup fails, it fails at both ends, and only the end that fails later may know the
-	 * cause. */
+	/* Log the error although nobody waits for it: when a setup fails, it fails at both ends,
+	 * and only the end that fails later may know the cause. */
 	if (setup->status && setup->status != TCPX_ERR_TIMED_OUT &&
 	    log_allow(&plugin->late_log, LATE_LINES))
 		LOG_WARN("%s", setup->error.what);
@@ -146,7 +148,7 @@ static void *discard_main(void *arg)
 tcpx_status net_setup_run(struct net_setup *setup, struct net_setup **out_setup)
 {
 	pthread_t thread;
-	/* The thread may end, and a waiter free setup, before sys_thread_start returns. */
+	/* The operation may have ended already when sys_thread_start returns. */
 	tcpx_status status = sys_thread_start(&thread, "tcpx-plugin", setup_main, setup);
 
 	if (status) {
@@ -171,7 +173,7 @@ int net_setup_over(struct net_setup *setup)
 static tcpx_status setup_fail(struct net_setup *setup, tcpx_status status, const char *why)
 {
 	const struct net_setup_opts *opts = &setup->opts;
-	const struct net_plugin_device *device = NULL; /* NULL for dlopen and init */
+	const struct net_plugin_device *device = NULL; /* stays NULL for dlopen and init */
 	char said[NET_PLUGIN_LINE_BYTES];
 
 	if (opts->dev < NET_PLUGIN_DEVICES)

@@ -5,8 +5,9 @@
  * takes the result. A thread that does not return is abandoned, together with all memory that it or
  * the plugin may touch, and counted (net_plugin_info.abandoned). If it returns later, it cleans up.
  *
- * A listener or handle whose accept or connect timed out between two calls is left open on purpose,
- * and counted (leaked): closing it would free memory that the plugin's own thread still uses.
+ * connect and accept may have to be called several times until they return a comm. If the deadline
+ * passes between two calls, the handle or the listener is left open on purpose, and counted
+ * (leaked): closing it would free memory that the plugin's own thread still uses.
  */
 #ifndef PLUGIN_SETUP_H
 #define PLUGIN_SETUP_H
@@ -19,8 +20,8 @@
 
 #include "abi/ncclnet.h"
 
-#define NET_SETUPS_ABANDONED_MAX                                                                   \
-	256 /* with that many stuck threads in a plugin nothing new starts */
+/* With that many stuck threads in a plugin nothing new starts. */
+#define NET_SETUPS_ABANDONED_MAX 256
 
 struct net_comm;
 struct net_listener;
@@ -30,7 +31,7 @@ struct net_setup;
 
 #define NET_MR_PAGE 4096u /* address and size of CUDA memory are multiples of it */
 /* Memory is registered in pieces: the distance between their starts, and the bytes by which they
- * overlap, so that each message lies in one piece. */
+ * overlap, so that each message of at most NET_MR_OVERLAP bytes lies in one piece. */
 #define NET_MR_PIECE (1ull << 30)
 #define NET_MR_OVERLAP (16ull << 20)
 
@@ -42,11 +43,11 @@ struct net_gpu_ops {
 	void (*leave)(void *arg, int gpu, void *before);
 };
 
-/* Copied when an operation is started. */
+/* What every operation needs. Copied when an operation is started. */
 struct net_setup_opts {
 	struct net_plugin *plugin;
-	unsigned dev;
-	int gpu; /* made current around each call; -1: none */
+	unsigned dev; /* index of the device */
+	int gpu;      /* made current around each call; -1: none */
 	const struct net_gpu_ops *gpu_ops;
 	void *gpu_arg;
 	int64_t deadline_ns; /* of clock_now_ns() */
@@ -55,7 +56,8 @@ struct net_setup_opts {
 	char where[160];     /* for error texts: " (to ADDRESS from ADDRESS)", or "" */
 	unsigned window;     /* connect, accept: most requests of the comm at a time, 1 to 16 */
 	/* Optional: called when the operation has ended, on its thread and under a lock, so it may
-	 * only wake the caller. Not called after finish, wait or abandon. */
+	 * only wake the caller. Not called after finish or wait has returned a result, or after
+	 * abandon. */
 	void (*ended)(void *arg);
 	void *ended_arg;
 };
@@ -67,16 +69,21 @@ struct net_setup_result {
 	struct net_mr *mr;	       /* register */
 };
 
-/* Each starts an operation and returns at once. On success the operation owns the listener, comm or
- * mr that it was given, however it ends; on an error of start the caller still owns it. ERR_LIMIT,
- * for operations that create something: too many threads are abandoned in the plugin. */
+/* Each of the functions below starts an operation and returns at once; any status but OK means that
+ * nothing was started. A listener that is accepted on or closed, a comm that is closed and an mr
+ * that is deregistered belong to the operation from then on, however it ends; if the start fails,
+ * they still belong to the caller. ERR_LIMIT: too many threads are abandoned in the plugin;
+ * unlisten, deregister and close start all the same. */
+
+/* Makes a listener. Its handle is to be sent to the peer, which connects with it. */
 tcpx_status net_listen_start(const struct net_setup_opts *opts,
 			     struct net_setup **out_setup) TCPX_MUST_CHECK;
+/* Connects to the listener that has this handle. The result is a comm that sends. */
 tcpx_status net_connect_start(const struct net_setup_opts *opts,
 			      const uint8_t handle[NCCLNET_HANDLE_BYTES],
 			      struct net_setup **out_setup) TCPX_MUST_CHECK;
-/* To be called only when the peer is going to connect, because an accept cannot be taken back. A
- * listener serves one comm. */
+/* Accepts a comm that receives, and closes the listener, which serves one comm. To be called only
+ * when the peer is going to connect, because an accept cannot be taken back. */
 tcpx_status net_accept_start(const struct net_setup_opts *opts, struct net_listener *listener,
 			     struct net_setup **out_setup) TCPX_MUST_CHECK;
 /* Closes a listener on which no accept was started. */
@@ -85,48 +92,52 @@ tcpx_status net_unlisten_start(const struct net_setup_opts *opts, struct net_lis
 /* The number of pieces that memory is registered in. Piece i begins at i * NET_MR_PIECE. */
 unsigned net_mr_pieces(uint64_t bytes);
 uint64_t net_mr_piece(uint64_t bytes, unsigned i); /* bytes of piece i */
-/* Registers memory with a comm, which must outlive the registration. Data calls may run meanwhile.
- * ERR_INVALID: CUDA memory that is not whole pages; ERR_UNSUPPORTED: the device does not support
- * that type of memory. */
+/* Registers memory with a comm, which must outlive the registration and still belongs to the
+ * caller. Data calls may run meanwhile. ERR_INVALID: CUDA memory that is not whole pages;
+ * ERR_UNSUPPORTED: the device does not support that type of memory (enum ncclnet_pointers). */
 tcpx_status net_register_start(const struct net_setup_opts *opts, struct net_comm *comm, void *base,
 			       uint64_t bytes, int type,
 			       struct net_setup **out_setup) TCPX_MUST_CHECK;
+/* Deregisters and frees mr. */
 tcpx_status net_deregister_start(const struct net_setup_opts *opts, struct net_mr *mr,
 				 struct net_setup **out_setup) TCPX_MUST_CHECK;
 /*
- * Sends and receives the first message of a comm, an empty one: both ends call the plugin until it
- * has arrived. A plugin that makes its connections and progresses only within calls is connected
- * after that. The message takes no page and is not counted: the next one has number 0. Another
- * thread may make the data calls afterwards. mr: memory that is registered with the comm. */
+ * Sends and receives the first message of a comm, an empty one: both ends call the plugin until the
+ * message has arrived. A plugin that makes its connections and progresses only within calls is
+ * connected after that. The message takes no page and is not counted: the next one has number 0.
+ * Another thread may make the data calls afterwards. The comm still belongs to the caller. mr:
+ * memory that is registered with the comm.
+ */
 tcpx_status net_first_send_start(const struct net_setup_opts *opts, struct net_comm *comm,
 				 struct net_setup **out_setup) TCPX_MUST_CHECK;
 tcpx_status net_first_recv_start(const struct net_setup_opts *opts, struct net_comm *comm,
 				 struct net_mr *mr, struct net_setup **out_setup) TCPX_MUST_CHECK;
 /* Closes a comm and its registrations, even with requests under way. No call of the comm and no
  * copy out of its received messages may be running. OK: the plugin no longer uses memory of the
- * comm. ERR_TIMED_OUT: it may use it for ever. */
+ * comm. ERR_TIMED_OUT: the plugin may use that memory for ever. */
 tcpx_status net_close_start(const struct net_setup_opts *opts, struct net_comm *comm,
 			    struct net_setup **out_setup) TCPX_MUST_CHECK;
 
-/* Returns IN_PROGRESS, or the status with which the operation ended; then setup is freed. OK:
- * *out_result is filled (may be NULL for operations without a result). ERR_TIMED_OUT: the deadline
- * has passed. ERR_CHANNEL_LOST: the plugin refused. Never blocks. */
+/* Returns IN_PROGRESS while the operation runs. Otherwise returns the status with which it ended,
+ * and frees setup. OK: *out_result is filled (may be NULL for operations without a result).
+ * ERR_TIMED_OUT: the deadline has passed. ERR_CHANNEL_LOST: a call of the plugin returned an error.
+ * Never blocks. */
 tcpx_status net_setup_finish(struct net_setup *setup,
 			     struct net_setup_result *out_result) TCPX_MUST_CHECK;
 
-/* As finish, but waits for the end or the deadline. */
+/* As net_setup_finish, but waits until the operation ends or its deadline passes. */
 tcpx_status net_setup_wait(struct net_setup *setup,
 			   struct net_setup_result *out_result) TCPX_MUST_CHECK;
 
-/* Gives up the result: it is closed as soon as the operation ends; a registration is closed with
- * its comm. Frees setup. */
+/* Gives up an operation whose result is no longer wanted: the result is closed as soon as the
+ * operation ends; a registration is closed with its comm. The caller must not use setup again. */
 void net_setup_abandon(struct net_setup *setup);
 
 /* Checks the handle of another process before it is given to the plugin, which trusts it. A TCPX
  * handle is checked completely, and fields that are local to a process are zeroed. The layout of
- * other plugins' handles is unknown, so only a trusted peer's handle is accepted. same_host: the
- * addresses may be loopback addresses. ERR_PROTOCOL: not valid; ERR_AUTH: not trusted. Any
- * thread. */
+ * other plugins' handles is unknown, so such a handle is accepted only if the peer is trusted.
+ * same_host: the addresses may be loopback addresses. ERR_PROTOCOL: not valid; ERR_AUTH: the peer
+ * is not trusted. Any thread. */
 tcpx_status net_handle_check(const struct net_plugin *plugin, bool trusted, bool same_host,
 			     uint8_t handle[NCCLNET_HANDLE_BYTES]) TCPX_MUST_CHECK;
 bool net_handle_is_known(const struct net_plugin *plugin); /* whether the layout is known */

@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "plugin/setup_priv.h"
 
-/* Pause between calls: no event tells when to call again, and the result may depend on the calls of
- * the peer. */
+/* Pause between two calls of the plugin, doubled each time: no event tells when to call again, and
+ * progress may need calls of the peer. */
 #define PAUSE_FIRST_NS 20000
 #define PAUSE_MAX_NS 1000000
 
@@ -15,6 +15,7 @@
 #define NOT_SENT "the plugin did not complete the send of its first message"
 #define NOT_ARRIVED "the peer's first message did not arrive"
 
+/* Notes what the operation waits for; if the operation is late, its error says so. */
 static void setup_lacks(struct net_setup *setup, const char *what)
 {
 	setup->lacks_ns = clock_now_ns();
@@ -32,6 +33,8 @@ static tcpx_status first_post(struct net_setup *setup, struct net_mr *mr)
 			     &number);
 }
 
+/* Makes one call of the plugin: posts the message, or tests it. IN_PROGRESS: call again; OK: the
+ * message was sent, or was received and consumed. */
 static tcpx_status first_step(struct net_setup *setup, struct net_mr *mr, bool *posted)
 {
 	struct net_comm *comm = setup->comm;
@@ -65,6 +68,7 @@ static void first_forget(struct net_comm *comm)
 	atomic_store_explicit(&comm->driven, false, memory_order_release);
 }
 
+/* Calls the plugin until the message is through or the deadline has passed. */
 static tcpx_status first_through(struct net_setup *setup, struct net_mr *mr)
 {
 	struct timespec pause = {0, PAUSE_FIRST_NS};
@@ -84,8 +88,8 @@ static tcpx_status first_through(struct net_setup *setup, struct net_mr *mr)
 	return status;
 }
 
-/* Registers a page for the empty message: the plugin wants registered memory, but reads nothing of
- * it. */
+/* Registers a page for the empty message: the plugin requires registered memory, but reads nothing
+ * of it. */
 static tcpx_status first_memory(struct net_setup *setup, struct net_mr **out_mr)
 {
 	static _Alignas(NET_MR_PAGE) char page[NET_MR_PAGE];

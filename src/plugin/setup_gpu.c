@@ -16,8 +16,9 @@
 #include "base/clock.h"
 #include "plugin/setup_priv.h"
 
-/* Calls that make no pool wait for their turn too, but not for long: an accept that blocks may need
- * the connect of another process, and that process may in turn need a connect of this process. */
+/* A call that makes no pool waits for its turn too, but only for that long: an accept that holds
+ * the turn and blocks may need the connect of another process, and that process may in turn need a
+ * connect of this process. */
 #define OTHERS_WAIT_NS (500 * CLOCK_MS_NS)
 
 static int64_t sooner_ns(int64_t a, int64_t b)
@@ -25,8 +26,9 @@ static int64_t sooner_ns(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* The GPU whose pool an accept makes; -1: the plugin makes no pools. Without a GPU in the options
- * that is GPU 0, which is current on a new thread. */
+/* The GPU for whose turn the calls of an operation wait; -1: they need no turn. Without a GPU in
+ * the options that is GPU 0, which is current on a new thread, if the plugin is of the type that
+ * makes pools. */
 static int pool_gpu(const struct net_setup *setup)
 {
 	const struct net_setup_opts *opts = &setup->opts;
@@ -44,8 +46,8 @@ static bool gpu_ready(const struct net_plugin *plugin, int gpu)
 	       atomic_load_explicit(&plugin->gpus_ready, memory_order_acquire) >> gpu & 1;
 }
 
-/* Waits until the turn is free, its holder is stuck, or the GPU is ready. Returns the time. Called
- * under first_lock. */
+/* Waits until the turn is free, its holder counts as stuck, the GPU is ready, or the caller's time
+ * is over. Returns the current time. Called under first_lock. */
 static int64_t turn_wait(struct net_setup *setup, int gpu)
 {
 	struct net_plugin *plugin = setup->opts.plugin;
@@ -63,6 +65,9 @@ static int64_t turn_wait(struct net_setup *setup, int gpu)
 	return now_ns;
 }
 
+/* Takes the turn with the operation's GPU before a call of the plugin, unless the GPU is ready.
+ * ERR_TIMED_OUT: an accept did not get it before the deadline. Other operations go on without it
+ * after OTHERS_WAIT_NS. */
 static tcpx_status turn_take(struct net_setup *setup, struct net_gpu_scope *scope)
 {
 	struct net_plugin *plugin = setup->opts.plugin;
@@ -104,7 +109,8 @@ static void turn_give(struct net_setup *setup, struct net_gpu_scope *scope)
 		return;
 	turn = &plugin->turns[pool_gpu(setup)];
 	pthread_mutex_lock(&plugin->first_lock);
-	if (turn->holder == setup) /* otherwise it counted as stuck, and another took the turn */
+	/* otherwise setup counted as stuck, and another operation took the turn */
+	if (turn->holder == setup)
 		turn->holder = NULL;
 	pthread_cond_broadcast(&plugin->first_free);
 	pthread_mutex_unlock(&plugin->first_lock);

@@ -55,6 +55,7 @@ void net_comm_unuse(struct net_comm *comm, struct net_mr *mr)
 	pthread_mutex_unlock(&comm->lock);
 }
 
+/* Registers the first `all` pieces of mr->base; mr->npieces counts those that are registered. */
 static tcpx_status register_pieces(struct net_setup *setup, struct net_mr *mr, unsigned all)
 {
 	struct net_comm *comm = mr->comm;
@@ -80,8 +81,8 @@ static tcpx_status register_pieces(struct net_setup *setup, struct net_mr *mr, u
 	return TCPX_OK;
 }
 
-/* Registers the memory. A registration that the caller does not take stays in the comm's list until
- * the comm is closed. */
+/* Registers the memory and enters the registration into the comm's list. If the caller never takes
+ * the result, the registration stays there until the comm is closed. */
 static tcpx_status register_body(struct net_setup *setup)
 {
 	struct net_mr *mr = setup->mr;
@@ -156,6 +157,7 @@ tcpx_status net_register_start(const struct net_setup_opts *opts, struct net_com
 	return status;
 }
 
+/* Runs on the operation's thread; the registration is in no list any more. */
 static tcpx_status deregister_body(struct net_setup *setup)
 {
 	struct net_comm *comm = setup->mr->comm;

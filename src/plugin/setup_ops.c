@@ -6,7 +6,8 @@
 
 #include "plugin/setup_priv.h"
 
-/* Pause after a call that returned no comm: no event tells when to call again. */
+/* Pause after a connect or accept that returned no comm, doubled each time: no event tells when to
+ * call again. */
 #define RETRY_FIRST_NS 100000
 #define RETRY_MAX_NS 5000000
 
@@ -64,7 +65,7 @@ static struct net_comm *comm_new(const struct net_setup_opts *opts, bool sends)
 	return comm;
 }
 
-/* Makes one call of a connect or accept. Result 0 without a comm: call again. */
+/* Calls the plugin's connect once. If it returns 0 and sets no comm, it must be called again. */
 static ncclnet_result call_connect(struct net_setup *setup)
 {
 	struct net_comm *comm = setup->comm;
@@ -74,6 +75,7 @@ static ncclnet_result call_connect(struct net_setup *setup)
 				    comm->handle, &comm->comm, &device);
 }
 
+/* Calls the plugin's accept once. If it returns 0 and sets no comm, it must be called again. */
 static ncclnet_result call_accept(struct net_setup *setup)
 {
 	struct net_comm *comm = setup->comm;
@@ -88,6 +90,8 @@ static ncclnet_result call_accept(struct net_setup *setup)
 	return rc;
 }
 
+/* Repeats the call until it gives a comm, fails, or the deadline passes. If it gives up after the
+ * first call, setup->leaks is set, because the plugin still works on the connection. */
 static tcpx_status retry_until_comm(struct net_setup *setup,
 				    ncclnet_result (*call)(struct net_setup *))
 {
@@ -127,6 +131,7 @@ void net_setup_warn(struct net_setup *setup, const char *call, ncclnet_result rc
 			 net_plugin_result(rc));
 }
 
+/* Closes and frees the listener of the operation. Returns the plugin's result. */
 static ncclnet_result listener_close(struct net_setup *setup)
 {
 	struct net_plugin *plugin = setup->opts.plugin;
@@ -220,7 +225,7 @@ tcpx_status net_unlisten_start(const struct net_setup_opts *opts, struct net_lis
 	return net_setup_run(setup, out_setup);
 }
 
-/* Consumes received messages that are no longer wanted, in order, so that their pages are free
+/* Consumes received messages that nobody wants any more, in order, so that their pages are free
  * again. */
 static void consume_rest(struct net_comm *comm)
 {
@@ -235,8 +240,9 @@ static void consume_rest(struct net_comm *comm)
 	}
 }
 
-/* Waits until no operation uses the comm. A registration that is stuck in the plugin uses it for
- * ever: then the comm cannot be closed. */
+/* Waits until no other operation uses the comm. ERR_TIMED_OUT: one still does at the deadline, such
+ * as a registration that is stuck in the plugin; then the comm is not closed and its memory stays
+ * (leaks). */
 static tcpx_status comm_alone(struct net_setup *setup)
 {
 	struct net_comm *comm = setup->comm;
@@ -250,6 +256,7 @@ static tcpx_status comm_alone(struct net_setup *setup)
 	return setup->leaks ? net_setup_late(setup) : TCPX_OK;
 }
 
+/* Drops all registrations of the comm. Returns the first error. */
 static tcpx_status drop_all(struct net_setup *setup)
 {
 	struct net_comm *comm = setup->comm;
@@ -263,15 +270,18 @@ static tcpx_status drop_all(struct net_setup *setup)
 	return status;
 }
 
-/* Whether registrations are dropped after the comm is closed. NCCL deregisters before it closes,
- * but while a request is under way, TCPX's helper threads use registrations until close has joined
- * them. TCPX's deregMr does not use the comm. */
+/* Whether the registrations are dropped after the comm is closed, and not before it as NCCL does.
+ * While a request is under way, TCPX's helper threads use registrations until close has joined
+ * them. TCPX's deregMr does not use the comm, so it may be called later. */
 static int drops_last(const struct net_comm *comm)
 {
 	return comm->counts.posted != comm->counts.done &&
 	       comm->plugin->devices[comm->dev].device_type == NCCLNET_DEVICE_UNPACK;
 }
 
+/* Closes a comm: waits until no operation uses it, consumes what is done, drops the registrations
+ * and calls the plugin's close, in the order that drops_last tells, and frees the comm. If the comm
+ * cannot be closed in time, it stays with its memory (leaks). */
 static tcpx_status comm_shut(struct net_setup *setup)
 {
 	struct net_comm *comm = setup->comm;
@@ -315,8 +325,7 @@ static tcpx_status connect_body(struct net_setup *setup)
 	return status;
 }
 
-/* Starts an operation with a new comm, which is freed if the start fails. handle: for a connect;
- * listener: for an accept. */
+/* Starts an operation that makes a comm: a connect if handle is given, or an accept on listener. */
 static tcpx_status comm_start(const struct net_setup_opts *opts, const char *name,
 			      tcpx_status (*body)(struct net_setup *setup), const uint8_t *handle,
 			      struct net_listener *listener, struct net_setup **out_setup)
@@ -353,7 +362,7 @@ tcpx_status net_connect_start(const struct net_setup_opts *opts,
 	return comm_start(opts, "connect", connect_body, handle, NULL, out_setup);
 }
 
-/* Accepts a comm, and closes the listener unless the accept gave up between two calls. */
+/* Accepts a comm, and closes the listener unless accept was left between two calls (leaks). */
 static tcpx_status accept_body(struct net_setup *setup)
 {
 	tcpx_status status = retry_until_comm(setup, call_accept);

@@ -8,13 +8,14 @@
 enum net_setup_state { NET_SETUP_RUNNING, NET_SETUP_ENDED, NET_SETUP_ABANDONED };
 
 struct net_setup {
-	struct list_node node; /* in plugin->lost */
+	struct list_node node; /* in plugin->lost, if the operation was abandoned or leaks */
 	struct net_setup_opts opts;
-	const char *stage;
+	const char *stage; /* name of the operation, for error texts */
+	/* The operation itself: runs on the thread, and returns the status of the operation. */
 	tcpx_status (*body)(struct net_setup *setup);
 	/* Closes the result of a body that returned OK, when it is no longer wanted. */
 	void (*undo)(struct net_setup *setup);
-	unsigned warned;
+	unsigned warned; /* net_plugin_warnings() when the operation was made */
 	/* Arguments and working state of body. */
 	struct net_listener *listener;
 	struct net_comm *comm;
@@ -22,7 +23,7 @@ struct net_setup {
 	void *base;
 	uint64_t bytes;
 	int type;
-	bool leaks;	 /* body gave up between two calls: its objects stay open */
+	bool leaks;	 /* body gave up between two calls of the plugin: its objects stay open */
 	bool makes_pool; /* an accept: the call that completes it makes the GPU's page pool */
 	/* Where the operation's thread is, for the error of a late operation. */
 	_Atomic bool waits;	     /* the thread waits for its turn with the GPU */
@@ -37,8 +38,8 @@ struct net_setup {
 	tcpx_error error;
 };
 
-/* setup.c. net_setup_new returns NULL with the last error set if it fails. net_setup_run starts the
- * thread, or frees setup on an error. */
+/* setup.c. net_setup_new makes an operation, or returns NULL with the last error set. net_setup_run
+ * starts its thread; on an error it frees setup, but not what body works with. */
 struct net_setup *net_setup_new(const struct net_setup_opts *opts, const char *stage,
 				tcpx_status (*body)(struct net_setup *setup),
 				void (*undo)(struct net_setup *setup));
@@ -47,22 +48,27 @@ void net_setup_free(struct net_setup *setup);
 void net_cond_init(pthread_cond_t *cond); /* with the monotonic clock */
 /* Waits until cond is signalled (0), or until the deadline (-1). */
 int net_cond_until(pthread_cond_t *cond, pthread_mutex_t *lock, int64_t deadline_ns);
-/* Called by body. Returns 1 if the operation was abandoned or its deadline has passed. */
+/* Called by body between calls of the plugin. Returns 1 if the operation was abandoned or its
+ * deadline has passed, so that body must end. */
 int net_setup_over(struct net_setup *setup);
 /* Sets and returns the error for a call of the plugin that returned rc. */
 tcpx_status net_setup_refused(struct net_setup *setup, ncclnet_result rc);
 tcpx_status net_setup_late(struct net_setup *setup); /* sets and returns ERR_TIMED_OUT */
-/* Logs a failed call that has no other effect; nothing if rc is 0. */
+/* Logs a call of the plugin that failed, if the caller goes on all the same; nothing if rc is 0. */
 void net_setup_warn(struct net_setup *setup, const char *call, ncclnet_result rc);
+/* OK if an operation with these options may start; ERR_LIMIT: too many threads are abandoned in the
+ * plugin; ERR_INVALID: no such device or GPU. */
 tcpx_status net_opts_check(const struct net_setup_opts *opts);
-/* setup_mr.c: between use and unuse the comm is not closed. mr: a registration to enter into the
- * comm's list, or NULL. */
+/* setup_mr.c: between use and unuse the comm is not closed. unuse also enters mr, a registration,
+ * into the comm's list unless it is NULL. */
 void net_comm_use(struct net_comm *comm);
 void net_comm_unuse(struct net_comm *comm, struct net_mr *mr);
-/* Deregisters the pieces of mr, which is in no list, and frees it. Called on an operation's
- * thread. */
+/* Deregisters the pieces of mr, which is in no list, and frees it. Called on the thread of an
+ * operation. Returns the error of the first piece that failed. */
 tcpx_status net_mr_drop(struct net_setup *setup, struct net_mr *mr);
-/* setup_gpu.c: net_gpu_enter and net_gpu_leave surround each call of the plugin. */
+/* setup_gpu.c: net_gpu_enter and net_gpu_leave surround each call of the plugin. Enter waits for
+ * the operation's turn with the GPU and makes the GPU current; on an error nothing is to be
+ * left. */
 struct net_gpu_scope {
 	void *before;
 	bool entered, turn;
@@ -72,7 +78,8 @@ void net_gpu_leave(struct net_setup *setup, struct net_gpu_scope *scope);
 /* Reports that an accept has completed: from now on calls with the GPU may run at the same time.
  * Called before net_gpu_leave. */
 void net_gpu_ready(struct net_setup *setup);
-/* Writes the text what, followed by where the operation's thread is. */
+/* Writes the text what, followed by what the operation's thread waits for, for the error of a late
+ * operation. */
 void net_gpu_state(struct net_setup *setup, const char *what, char *out, size_t size);
 
 #endif

@@ -12,8 +12,8 @@
 #include "trace/observe.h"
 #include "trace/start.h"
 
-/* The table argument of the recording adapter's functions. It lives as long as the plugin, which is
- * never unloaded. */
+/* The recording adapter of one plugin. It is also the table argument of its functions, which pass
+ * their calls on to real with table. Lives as long as the plugin, which is never unloaded. */
 struct traced {
 	struct net_adapter adapter;
 	const struct net_adapter *real;

@@ -20,7 +20,8 @@ static const struct sockaddr_in6 *v6(const struct sockaddr_storage *addr)
 	return (const struct sockaddr_in6 *)addr;
 }
 
-/* The bytes of the address; *len is 0 for a family other than v4 and v6. */
+/* Returns the bytes of the address in network order, and their number in *len. NULL, and *len 0:
+ * neither v4 nor v6. */
 static const uint8_t *host_bits(const struct sockaddr_storage *addr, unsigned *len)
 {
 	*len = 0;
@@ -35,6 +36,8 @@ static const uint8_t *host_bits(const struct sockaddr_storage *addr, unsigned *l
 	return NULL;
 }
 
+/* Parses the text after % of a v6 address: the name or number of an interface. Returns 1, or 0 if
+ * it is neither. */
 static int parse_scope(const char *text, uint32_t *out_scope)
 {
 	char *end;
@@ -92,8 +95,8 @@ static uint16_t parse_port(const char *text)
 	return port <= UINT16_MAX ? (uint16_t)port : 0;
 }
 
-/* Explains why a text with several colons is not an address. "fd09::1:20000" is one with a port
- * whose brackets are missing. */
+/* Explains why a text with several colons is not an address: "fd09::1:20000" may be meant as an
+ * address and a port, whose brackets are missing. NULL: the text is an address. */
 static const char *explain_bare_v6(const char *text)
 {
 	static _Thread_local char hint[SYS_ADDR_TEXT + 24];
@@ -242,7 +245,8 @@ static enum sys_scope scope_of_v4(uint32_t host)
 {
 	if (host >> 24 == 127)
 		return SYS_SCOPE_LOOPBACK;
-	if (host >> 16 == 0xa9fe) /* 169.254/16; the metadata server of a cloud is there, too */
+	/* 169.254/16; the metadata server of a cloud is in this range, too */
+	if (host >> 16 == 0xa9fe)
 		return SYS_SCOPE_LINK;
 	return host >> 24 && host >> 24 < 224 ? SYS_SCOPE_WIDE : SYS_SCOPE_NONE;
 }

@@ -18,6 +18,8 @@
 
 #define CPU_PATH_MAX 1024
 
+/* Reads a whole file, cut to cap - 1 bytes, as a text with a NUL. Returns its length; -1: no such
+ * file. */
 static ssize_t read_text(const char *path, char *buf, size_t cap)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -83,8 +85,8 @@ static unsigned quota_cores(long long quota, long long period)
 	return (unsigned)((quota + period - 1) / period);
 }
 
-/* The cgroup quota of one folder, in cores; 0: none. In v2 the file has "max 100000" or "150000
- * 100000". */
+/* Reads the quota of one cgroup, whose files are in folder. Returns it in cores; 0: none. In v2 the
+ * file has "QUOTA PERIOD", such as "150000 100000", or "max PERIOD". */
 static unsigned folder_quota(const char *folder, int v2)
 {
 	char path[CPU_PATH_MAX + 32], text[64];
@@ -107,13 +109,15 @@ static unsigned folder_quota(const char *folder, int v2)
 	return quota_cores(quota, period);
 }
 
+/* The smaller of two quotas, where 0 means none. */
 static unsigned smaller_quota(unsigned a, unsigned b)
 {
 	return !a ? b : !b ? a : a < b ? a : b;
 }
 
-/* The smallest quota of a group and its ancestors. A group that is named from outside of a
- * container's namespace does not exist below root; its missing levels count as no quota. */
+/* Returns the smallest quota of a cgroup and its ancestors; 0: none. group is a path below mount.
+ * In a container the path may be that of the host and not exist here; then the levels that are
+ * missing count as no quota. */
 static unsigned group_quota(const char *mount, const char *group, int v2)
 {
 	char folder[CPU_PATH_MAX];
@@ -134,7 +138,7 @@ static unsigned group_quota(const char *mount, const char *group, int v2)
 	}
 }
 
-/* Whether "cpu" is among the comma-separated controllers of a v1 hierarchy. */
+/* Whether the controllers of a v1 hierarchy, a list with commas, include "cpu". */
 static int names_cpu(const char *controllers)
 {
 	size_t len;

@@ -9,20 +9,21 @@
 
 #include "base/cpus.h"
 
-/* Cores this process may use, at least 1: the smaller of the affinity mask and the cgroup quota
- * (v1 or v2, of every level up to the root, rounded up). */
+/* Cores that this process may use, at least 1: those of the affinity mask, or the cgroup quota if
+ * that is smaller (v1 or v2, of every level up to the root, rounded up). */
 unsigned sys_cpu_usable(void);
 
 /* The affinity mask of the calling thread, normally the cpuset of the process; empty if the system
  * does not report it. */
 void sys_cpu_allowed(struct cpus *out_cpus);
 
-/* The quota alone, in cores, rounded up; 0: none. membership: the text of /proc/self/cgroup; root:
- * mount point of the hierarchies ("/sys/fs/cgroup"). For tests. */
+/* Returns the cgroup quota alone, in cores, rounded up; 0: none. membership: the text of
+ * /proc/self/cgroup; root: mount point of the hierarchies ("/sys/fs/cgroup"). For sys_cpu_usable
+ * and tests. */
 unsigned sys_cpu_quota(const char *membership, const char *root);
 
-/* Sets the time slice of the calling thread, so that it preempts threads with longer slices when it
- * wakes. Needs Linux 6.12 and SCHED_OTHER; otherwise nothing changes. */
+/* Sets the time slice of the calling thread. With a short one the thread, when it wakes, preempts
+ * threads with longer slices. Needs Linux 6.12 and SCHED_OTHER; otherwise nothing changes. */
 void sys_thread_slice(uint64_t ns);
 
 /* Initialises a lock that is held for less than a microsecond: a thread that finds it taken spins

@@ -44,7 +44,8 @@ static char reason[256]; /* guarded by lock until `there` is set, constant after
 
 static tcpx_status openssl_failed(const char *what)
 {
-	crypto.clear_errors(); /* the error queue of this thread belongs to the application */
+	/* so that the application does not find our errors in this thread's queue */
+	crypto.clear_errors();
 	return error_set(TCPX_ERR_INTERNAL, 0, "OpenSSL failed to compute %s", what);
 }
 
@@ -128,8 +129,8 @@ static tcpx_status sha256(const void *data, size_t len, uint8_t *out)
 	return openssl_failed("SHA-256");
 }
 
-/* Returns the first algorithm that the library refuses, as in FIPS mode, or NULL. Called under
- * lock. */
+/* Tries each algorithm but HMAC. Returns the name of the first one that the library refuses, as in
+ * FIPS mode, or NULL. Called under lock. */
 static const char *refused_algorithm(void)
 {
 	uint8_t secret[SYS_KEY_BYTES] = {1}, key[SYS_KEY_BYTES], digest[SYS_HASH_BYTES];
@@ -147,7 +148,7 @@ static const char *refused_algorithm(void)
 	return NULL;
 }
 
-/* Loads libcrypto, or sets the reason why it cannot be used. Called under lock. */
+/* Loads libcrypto and sets there, or sets reason to why it cannot be used. Called under lock. */
 static void load_libcrypto(void)
 {
 	const char *path = config_text(CONFIG_CRYPTO_LIBRARY), *why;
@@ -187,7 +188,8 @@ static void load_libcrypto(void)
 	atomic_store_explicit(&there, true, memory_order_release);
 }
 
-/* Tries again after a failure: dlopen may have failed because no descriptor was left. */
+/* Loads the library if it is not loaded. After a failure the next call tries again, because dlopen
+ * may have failed only because no descriptor was left. */
 int sys_crypto_available(void)
 {
 	if (!atomic_load_explicit(&there, memory_order_acquire)) {

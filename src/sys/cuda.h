@@ -14,8 +14,9 @@
 #include <tcpx/types.h>
 
 /*
- * X(name, symbol, oldest driver that has it, parameters). A driver that lacks a function that
- * SYS_CUDA_DRIVER_MIN has is unusable; newer functions are NULL in older drivers.
+ * X(name, symbol, oldest driver that has it, parameters). A driver is unusable if it lacks a
+ * function that a driver of its version, or of SYS_CUDA_DRIVER_MIN, has; functions that are newer
+ * than the driver are NULL.
  */
 #define SYS_CUDA_DRIVER_MIN 11040
 #define SYS_CUDA_LIST(X)                                                                           \
@@ -131,7 +132,8 @@ struct sys_cuda {
 	int devices; /* visible to this process, > 0 */
 };
 
-/* A visible device. Its ordinal is valid in this process only; its identity is the PCI address. */
+/* A visible device. Its ordinal is valid in this process only; its PCI address identifies it for
+ * others. */
 struct sys_cuda_gpu {
 	const struct sys_cuda *api;
 	uint32_t ordinal;
@@ -145,24 +147,26 @@ struct sys_cuda_gpu {
 };
 
 /*
- * The driver, loaded and initialised at the first call (CONFIG_CUDA_LIBRARY names the file). NULL
- * with ERR_UNSUPPORTED as the last error, which names the cause: no driver, no device, too old, a
- * stub. The result of the first call is final. Any thread.
+ * Returns the driver, which is loaded and initialised at the first call (CONFIG_CUDA_LIBRARY names
+ * the file). NULL with ERR_UNSUPPORTED as the last error, which names the cause: no driver, no
+ * device, too old, a stub, or a process that was forked after the first call. The result of the
+ * first call is final. Any thread.
  */
 const struct sys_cuda *sys_cuda_driver(void);
 
 /* Retains the primary context of a visible device. ERR_UNSUPPORTED (no driver), ERR_INVALID (no
- * such device: says how many are visible), ERR_NO_MEMORY, ERR_SYSTEM (the driver's own error).
- * Nested gets are counted. Any thread. */
+ * such device; the error says how many are visible), ERR_NO_MEMORY, ERR_SYSTEM (the driver's own
+ * error). Each get needs a put. Any thread. */
 tcpx_status sys_cuda_get(uint32_t ordinal, struct sys_cuda_gpu **out_gpu);
 void sys_cuda_put(struct sys_cuda_gpu *gpu); /* the last put releases the primary context */
 
-/* Pushes the device's context onto the stack of this thread and switches the thread to relaxed
- * capture mode; pop undoes both. ERR_SYSTEM. */
+/* What sys_cuda_pop needs to undo a push. */
 struct sys_cuda_scope {
 	const struct sys_cuda_gpu *gpu;
-	int mode;
+	int mode; /* capture mode before the push */
 };
+/* Makes the device's context current on this thread and switches the thread to relaxed capture
+ * mode; sys_cuda_pop undoes both. ERR_SYSTEM. */
 tcpx_status sys_cuda_push(const struct sys_cuda_gpu *gpu, struct sys_cuda_scope *out_scope);
 void sys_cuda_pop(struct sys_cuda_scope *scope);
 
@@ -175,7 +179,7 @@ void sys_cuda_pop(struct sys_cuda_scope *scope);
  */
 tcpx_status sys_cuda_module_load(const struct sys_cuda_gpu *gpu, const void *image,
 				 const char *what, cuda_module *out_module);
-/* The kernel called name. ERR_SYSTEM: the module has none. */
+/* Finds the kernel with that name in the module. ERR_SYSTEM: there is none. */
 tcpx_status sys_cuda_module_find(const struct sys_cuda_gpu *gpu, cuda_module module,
 				 const char *name, cuda_function *out_function);
 
@@ -183,7 +187,8 @@ tcpx_status sys_cuda_module_find(const struct sys_cuda_gpu *gpu, cuda_module mod
  * ERR_NO_MEMORY, INVALID_DEVICE and NO_DEVICE become ERR_UNSUPPORTED, all others ERR_SYSTEM. Not
  * for CUDA_OK. */
 tcpx_status sys_cuda_error(cuda_result result, const char *what);
-/* Whether the context is broken for good, so that only a restart of the process helps. */
+/* Whether the result of a call means that the context is broken for good, so that only a restart of
+ * the process helps. */
 int sys_cuda_fatal(cuda_result result);
 
 #endif

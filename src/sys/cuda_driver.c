@@ -21,15 +21,15 @@ enum load_state { LOAD_NEVER, LOAD_UNDER_WAY, LOAD_DONE, LOAD_FAILED };
 static struct {
 	pthread_mutex_t lock;
 	_Atomic int state;
-	_Atomic int forked;
+	_Atomic int forked; /* this is a child of the process that loaded the driver */
 	struct sys_cuda driver;
-	tcpx_error cause;
+	tcpx_error cause; /* why loading failed */
 } cuda = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static const struct entry {
 	const char *symbol;
-	int since;
+	int since;     /* oldest driver version that has the function */
 	size_t offset; /* of the function pointer in struct sys_cuda */
 } entries[] = {
 #define CUDA_ENTRY(name, symbol, since, params) {symbol, since, offsetof(struct sys_cuda, name)},
@@ -37,8 +37,8 @@ static const struct entry {
 #undef CUDA_ENTRY
 };
 
-/* The driver does not survive a fork: a child that inherits it loaded, or half loaded, gets an
- * error. */
+/* Runs in a forked child. The driver does not survive a fork: if it was loaded, or loading was
+ * under way, sys_cuda_driver fails in the child. */
 static void cuda_in_child(void)
 {
 	pthread_mutex_init(&cuda.lock, NULL);
@@ -49,7 +49,7 @@ static void cuda_in_child(void)
 
 static void cuda_at_fork(void)
 {
-	/* without the handler a child's calls fail with the driver's error */
+	/* if this fails, calls in a child fail with the driver's own error */
 	(void)pthread_atfork(NULL, NULL, cuda_in_child);
 }
 
@@ -88,7 +88,8 @@ static tcpx_status load_open(const char *path, void **out_handle)
 	return TCPX_OK;
 }
 
-/* Finds the driver's functions; those that are newer than the driver stay NULL. */
+/* Finds the driver's functions in the library; those that are newer than the driver stay NULL.
+ * ERR_UNSUPPORTED: an older one is missing. */
 static tcpx_status load_symbols(const char *path, void *handle, struct sys_cuda *api)
 {
 	int oldest = api->version > SYS_CUDA_DRIVER_MIN ? api->version : SYS_CUDA_DRIVER_MIN;
@@ -108,8 +109,8 @@ static tcpx_status load_symbols(const char *path, void *handle, struct sys_cuda 
 	return TCPX_OK;
 }
 
-/* Reads the driver's version. Runs first, so that an old driver is reported as old and not as
- * incomplete. */
+/* Reads the driver's version, before its functions are looked up, so that an old driver is reported
+ * as old and not as incomplete. */
 static tcpx_status load_version(const char *path, void *handle, struct sys_cuda *api)
 {
 	cuda_result (*ask)(int *out) = NULL;
@@ -165,8 +166,8 @@ static tcpx_status load_start(struct sys_cuda *api)
 	return TCPX_OK;
 }
 
-/* Loads and initialises the driver. Called under cuda.lock. An initialised driver stays loaded,
- * even after a failure, because it has threads. */
+/* Loads and initialises the driver. Called under cuda.lock. Once it is initialised it stays loaded,
+ * even if the initialisation failed, because it has threads. */
 static tcpx_status load_driver(void)
 {
 	const char *path = config_text(CONFIG_CUDA_LIBRARY);
@@ -186,6 +187,7 @@ static tcpx_status load_driver(void)
 	return load_start(&cuda.driver);
 }
 
+/* Loads the driver unless that was tried before. Returns LOAD_DONE or LOAD_FAILED. */
 static int load_once(void)
 {
 	int state;

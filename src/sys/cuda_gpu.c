@@ -21,7 +21,7 @@ struct gpu_row {
 	unsigned refs;
 };
 
-/* Rows never move and are never freed, so a pointer to one outlives its last put. */
+/* Rows never move and are never freed, so a pointer to a row stays valid after its last put. */
 static struct {
 	pthread_mutex_t lock;
 	struct gpu_row *rows; /* one per visible device */
@@ -32,7 +32,7 @@ void sys_cuda_gpus_forked(void)
 	pthread_mutex_init(&table.lock, NULL);
 }
 
-/* The NUMA node of the PCI slot according to the kernel; -1: unknown. */
+/* The NUMA node of the device at that PCI address according to the kernel; -1: unknown. */
 static int gpu_slot_numa(const char *pci)
 {
 	char path[96], text[16];
@@ -51,13 +51,16 @@ static int gpu_slot_numa(const char *pci)
 	return atoi(text);
 }
 
-/* The driver writes "0000:3B:00.0" in either case; sysfs uses lower case. */
+/* Converts a text to lower case: the driver writes "0000:3B:00.0" in either case, and sysfs uses
+ * lower case. */
 static void gpu_lower(char *text)
 {
 	for (; *text; text++)
 		*text = (char)tolower((unsigned char)*text);
 }
 
+/* Reads the properties of a device. *out_call: the driver's function that failed, for error
+ * texts. */
 static cuda_result gpu_describe(const struct sys_cuda *api, struct sys_cuda_gpu *gpu,
 				const char **out_call)
 {
@@ -90,8 +93,8 @@ static cuda_result gpu_describe(const struct sys_cuda *api, struct sys_cuda_gpu 
 		rc = api->device_attribute(&minor, CUDA_DEVICE_CAPABILITY_MINOR, gpu->device);
 	if (rc)
 		return rc;
-	/* The attribute is newer than the oldest driver, and -1 on many machines on which the
-	 * kernel knows the node. */
+	/* A driver of SYS_CUDA_DRIVER_MIN does not have this attribute, and it is -1 on many
+	 * machines on which the kernel knows the node. */
 	if (api->device_attribute(&numa, CUDA_DEVICE_HOST_NUMA_ID, gpu->device) || numa < 0)
 		numa = gpu_slot_numa(gpu->pci);
 	gpu->numa = numa;
@@ -155,7 +158,7 @@ tcpx_status sys_cuda_get(uint32_t ordinal, struct sys_cuda_gpu **out_gpu)
 
 void sys_cuda_put(struct sys_cuda_gpu *gpu)
 {
-	struct gpu_row *row = (struct gpu_row *)gpu; /* gpu is the row's first member */
+	struct gpu_row *row = (struct gpu_row *)gpu; /* gpu is the first member of its row */
 	cuda_result rc = CUDA_OK;
 
 	if (!gpu)

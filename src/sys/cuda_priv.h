@@ -3,7 +3,8 @@
 #ifndef SYS_CUDA_PRIV_H
 #define SYS_CUDA_PRIV_H
 
-/* Resets the table of devices in a forked child, because it belongs to the parent. */
+/* Called in a forked child: makes the lock of the table of devices usable, which another thread of
+ * the parent may have held. */
 void sys_cuda_gpus_forked(void);
 
 #endif

@@ -69,6 +69,7 @@ static int ethtool_ioctl(int fd, const char *nic, void *command)
 	return ioctl(fd, SIOCETHTOOL, &ifr);
 }
 
+/* Asks the driver for the number of its statistics. Returns 0 or -1 (errno). */
 static int count_statistics(int fd, const char *nic, unsigned *out_count)
 {
 	union {
@@ -84,13 +85,14 @@ static int count_statistics(int fd, const char *nic, unsigned *out_count)
 	return 0;
 }
 
+/* Receives the statistics one by one. */
 struct statistic_sink {
 	void (*fn)(void *arg, const char *label, uint64_t value);
 	void *arg;
 };
 
-/* Reads names and values into buffers for count entries. The driver may report fewer by now, never
- * more. */
+/* Reads names and values, and passes at most count of them on. The driver writes as many as it has
+ * by now, which may be fewer or more, so the buffers have room for twice as many. */
 static tcpx_status list_statistics(int fd, const char *nic, unsigned count,
 				   struct ethtool_gstrings *names, struct ethtool_stats *values,
 				   const struct statistic_sink *to)
@@ -123,7 +125,8 @@ static tcpx_status read_kernel(int fd, const char *nic, const struct statistic_s
 		return ioctl_failed(nic);
 	if (!count || count > STATISTICS_MAX)
 		return TCPX_OK;
-	/* A driver fills in what it has now: twice the room, in case queues were added. */
+	/* The driver writes as many as it has by now: room for twice as many, in case queues were
+	 * added. */
 	names = calloc(1, sizeof(*names) + 2 * (size_t)count * ETH_GSTRING_LEN);
 	values = calloc(1, sizeof(*values) + 2 * (size_t)count * sizeof(uint64_t));
 	if (names && values)
@@ -145,7 +148,7 @@ static void read_statistics_file(FILE *file, const struct statistic_sink *to)
 			to->fn(to->arg, label, value);
 }
 
-/* The path of a source, with its "%s" replaced by the NIC. */
+/* Writes the path of a source, with the NIC in place of its "%s". Returns -1 if it is too long. */
 static int source_path(const char *source, const char *nic, char path[PATH_MAX])
 {
 	const char *mark = strstr(source, "%s");
@@ -186,6 +189,7 @@ tcpx_status sys_ethtool_each(const char *nic, const char *source,
 	return status;
 }
 
+/* The sum of the statistics that belong to name. */
 struct sum {
 	const char *name;
 	uint64_t value;

@@ -14,13 +14,16 @@
 
 #define FD_LIMIT (1u << 20) /* default of fs.nr_open; descriptors above it stay open in a child */
 #define WORD_BITS 64u
-/* Limit for both sides of the gate: the fork handler of another library may wait for a lock that
- * our caller holds, and a signal handler may fork in the middle of a call. If the limit is reached,
- * a child may keep one descriptor. */
+/* Longest wait at the gate, of a fork for threads that are opening or closing a descriptor, and of
+ * these for a fork. It is limited, because the fork handler of another library may wait for a lock
+ * that our caller holds, and a signal handler may fork in the middle of a call. After that time a
+ * child may keep one descriptor. */
 #define GATE_NS (100 * CLOCK_MS_NS)
 
 static _Atomic uint64_t table[FD_LIMIT / WORD_BITS];
 static _Atomic uint32_t words; /* words of the table that were ever used */
+/* inside: threads between a call that opens or closes a descriptor and its record; forking: forks
+ * under way. */
 static _Atomic uint32_t inside, forking;
 
 static void wait_until_zero(_Atomic uint32_t *count)
@@ -36,8 +39,8 @@ void sys_fd_begin(void)
 	atomic_fetch_add(&inside, 1);
 	if (!atomic_load(&forking))
 		return;
-	/* Each side sets its counter before it reads the other one, so at least one of them sees
-	 * the other. */
+	/* Each side adds to its counter before it reads the other's, so at least one of them sees
+	 * the other and waits. */
 	atomic_fetch_sub(&inside, 1);
 	wait_until_zero(&forking);
 	atomic_fetch_add(&inside, 1);
@@ -67,8 +70,8 @@ void sys_fd_close(int fd)
 
 	law_free("close");
 	sys_fd_begin();
-	/* Before close(): otherwise another thread that gets the same number could lose its
-	 * record. */
+	/* Before close(): after it another thread may open a descriptor with the same number, whose
+	 * record would be removed. */
 	if (fd >= 0 && (uint32_t)fd < FD_LIMIT)
 		atomic_fetch_and(&table[(uint32_t)fd / WORD_BITS],
 				 ~(UINT64_C(1) << (uint32_t)fd % WORD_BITS));
@@ -88,8 +91,8 @@ void sys_fd_in_parent(void)
 	atomic_fetch_sub(&forking, 1);
 }
 
-/* Closes the descriptors by close(), which drops the child's reference. shutdown() would end the
- * parent's connection. */
+/* Closes the recorded descriptors by close(), which drops only the child's reference. shutdown()
+ * would end the parent's connection. */
 void sys_fd_in_child(void)
 {
 	uint32_t used = atomic_load(&words);

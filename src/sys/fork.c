@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "sys/fd.h"
 
+/* generation: see sys_fork_generation(); owner: generation of the process that called
+ * sys_fork_init() last. */
 static _Atomic uint32_t generation, owner;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int register_err;

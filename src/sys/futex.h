@@ -11,8 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Sleeps while *word == expected, at most until deadline_ns (< 0: no deadline). 0: woken, changed
- * or interrupted, so check again; -1: the deadline passed. Keeps errno. */
+/* Sleeps while *word == expected, at most until deadline_ns (< 0: no deadline). 0: woken, *word is
+ * another value, or a signal came, so the caller checks *word again; -1: the deadline has passed.
+ * Keeps errno. */
 static inline int sys_futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t deadline_ns)
 {
 	struct timespec ts = {.tv_sec = deadline_ns / 1000000000,

@@ -21,6 +21,7 @@
 #define IFLA_ALT_IFNAME_ 53 /* missing in headers before Linux 5.5 */
 #define LOWER_UP (1u << 16) /* IFF_LOWER_UP, missing in <net/if.h> */
 
+/* The number of one bits of a netmask; 128 without a mask. */
 static unsigned prefix_bits(const struct sockaddr *mask)
 {
 	const uint8_t *bits;
@@ -88,8 +89,8 @@ tcpx_status sys_iface_list(struct sys_iface **out_ifaces, unsigned *out_count)
 	return TCPX_OK;
 }
 
-/* The index of an interface. if_nametoindex() accepts alternative names too, but none of more than
- * 15 bytes. */
+/* Asks the kernel by netlink for names that if_nametoindex() does not find: that function accepts
+ * alternative names too, but none of more than 15 bytes. */
 unsigned sys_iface_number(const char *name)
 {
 	struct {
@@ -188,7 +189,8 @@ int sys_iface_direct(const struct sys_iface *iface, const struct sockaddr_storag
 
 	if (!sys_addr_same_subnet(&iface->addr, remote, iface->prefix))
 		return 0;
-	/* Every interface has the link-local subnet; only the scope distinguishes them. */
+	/* Every interface has the link-local subnet; only the scope (the interface) distinguishes
+	 * addresses of it. */
 	if (sys_addr_is_link_local(remote) && remote6->sin6_scope_id)
 		return remote6->sin6_scope_id == local6->sin6_scope_id;
 	return 1;

@@ -12,18 +12,19 @@
 struct sys_iface {
 	char name[IF_NAMESIZE];
 	struct sockaddr_storage addr;
-	unsigned prefix; /* bits of its subnet */
-	int loopback, carrier;
+	unsigned prefix;       /* bits of its subnet */
+	int loopback, carrier; /* carrier: the link is up (IFF_LOWER_UP) */
 };
 
-/* Lists all addresses; the caller frees the list with free(). ERR_SYSTEM; ERR_NO_MEMORY;
- * ERR_NO_DESCRIPTORS. */
+/* Lists the addresses of all interfaces that are up; the caller frees the list with free().
+ * ERR_SYSTEM; ERR_NO_MEMORY; ERR_NO_DESCRIPTORS. */
 tcpx_status sys_iface_list(struct sys_iface **out_ifaces, unsigned *out_count);
 
 /* Expands a bind list to addresses with port 0, without duplicates. Entries are separated by
  * commas, blanks around them are ignored:
- *   auto           the first address of every interface with a carrier that does not belong to a
- *                  container and is at least half as fast as the fastest; else loopback
+ *   auto           the first address (not a link-local one) of every interface that has a carrier,
+ *                  does not belong to a container, and is at least half as fast as the fastest or
+ *                  of unknown speed; 127.0.0.1 if there is none; at most max
  *   ADDRESS        a local address, [brackets] allowed; link-local without %IF if only one
  *                  interface has it; a wildcard; localhost is 127.0.0.1
  *   ADDRESS/BITS   the first address of every interface in that subnet
@@ -36,23 +37,24 @@ tcpx_status sys_iface_list(struct sys_iface **out_ifaces, unsigned *out_count);
  * malformed entry; ERR_LIMIT: more than max. */
 tcpx_status sys_iface_expand(const char *list, struct sockaddr_storage *out_addrs, unsigned max,
 			     unsigned *out_count);
-/* As sys_iface_expand, but for the given interfaces instead of those of the host. */
+/* As sys_iface_expand, but for the given interfaces instead of those of this host. */
 tcpx_status sys_iface_expand_of(const char *list, const struct sys_iface *ifaces, unsigned nifaces,
 				struct sockaddr_storage *out_addrs, unsigned max,
 				unsigned *out_count);
 
-/* Adds the interface to a link-local address without one, if only one interface has such
- * addresses. */
+/* Adds the interface to a link-local address that has none, if only one interface has a link-local
+ * address; otherwise changes nothing. */
 void sys_iface_complete(struct sockaddr_storage *addr);
 
 /* The index of an interface by its name or an alternative one; 0: no such interface. */
 unsigned sys_iface_number(const char *name);
 /* The index of the interface that has the address; 0: none. */
 unsigned sys_iface_index(const struct sockaddr_storage *addr);
-/* 0: no interface that is up with a carrier has the address; 1 also if the list cannot be read. */
+/* Whether an interface that is up with a carrier has the address; 1 also if the interfaces cannot
+ * be listed. */
 int sys_iface_carrier(const struct sockaddr_storage *addr);
 
-/* 1 if remote is in the subnet of the interface address, so that packets need no gateway. */
+/* Whether remote is in the subnet of the interface address, so that packets need no gateway. */
 int sys_iface_direct(const struct sys_iface *iface, const struct sockaddr_storage *remote);
 
 #endif

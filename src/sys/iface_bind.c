@@ -15,6 +15,7 @@
 
 #define ENTRY_MAX 160 /* an alternative name has up to 127 bytes */
 
+/* State of one expansion. */
 struct expansion {
 	const struct sys_iface *ifaces;
 	unsigned niface;
@@ -24,7 +25,7 @@ struct expansion {
 	char *list;   /* if the list excludes: its entries, without the ^ */
 };
 
-/* One entry of the list. */
+/* One entry of the list. BEGINNING: of names of interfaces. */
 struct entry {
 	enum { NAMED, EXACT, BEGINNING, GLOB, SUBNET, ADDRESS } kind;
 	const char *text;
@@ -33,6 +34,7 @@ struct entry {
 	unsigned prefix;
 };
 
+/* Adds an address to the result, unless it is there. ERR_LIMIT: the result is full. */
 static tcpx_status bind_add(struct expansion *e, const struct sockaddr_storage *addr)
 {
 	for (unsigned i = 0; i < e->count; i++)
@@ -46,7 +48,8 @@ static tcpx_status bind_add(struct expansion *e, const struct sockaddr_storage *
 	return TCPX_OK;
 }
 
-/* Lists as many choices as a next step has room for; the others are counted. */
+/* Sets the advice of the last error to a list of the local addresses, as many as it has room for;
+ * the others are counted. Returns the status of the last error. */
 static tcpx_status next_step_choices(const struct expansion *e)
 {
 	char text[120] = "", addr[SYS_ADDR_TEXT];
@@ -76,7 +79,7 @@ static tcpx_status next_step_choices(const struct expansion *e)
 	return error_next("bring an interface up and give it an address");
 }
 
-/* Parses the prefix length after the slash; false: malformed, or longer than an address of the
+/* Parses the prefix length of a subnet. false: malformed, or longer than an address of that
  * family. */
 static bool parse_bits(const char *text, const struct sockaddr_storage *addr, unsigned *out)
 {
@@ -88,8 +91,8 @@ static bool parse_bits(const char *text, const struct sockaddr_storage *addr, un
 	       bits <= (addr->ss_family == AF_INET ? 32 : 128);
 }
 
-/* Whether the text is an address with a port, as for connecting: "10.0.0.1:80", "[::1]:80",
- * "fd09::1:20000", "eth0:80". */
+/* Whether the text is an address with a port, as is right for connecting but not for binding:
+ * "10.0.0.1:80", "[::1]:80", "fd09::1:20000", "eth0:80". without: the text without the port. */
 static bool has_port(const char *text, char without[ENTRY_MAX])
 {
 	const char *colon = strrchr(text, ':');
@@ -113,6 +116,7 @@ static bool is_glob(const char *text)
 	return strpbrk(text, "*?[") && !strchr(text, ':');
 }
 
+/* Whether that is the name or an alternative name of an interface; out: its primary name. */
 static bool is_interface(const struct expansion *e, const char *name, char out[IF_NAMESIZE])
 {
 	unsigned index;
@@ -127,6 +131,8 @@ static bool is_interface(const struct expansion *e, const char *name, char out[I
 	return index && if_indextoname(index, out);
 }
 
+/* Sets the error for an entry that is neither an interface nor an address, and returns its
+ * status. */
 static tcpx_status entry_error(const struct expansion *e, const char *text)
 {
 	char without[ENTRY_MAX];
@@ -145,6 +151,8 @@ static tcpx_status entry_error(const struct expansion *e, const char *text)
 	return next_step_choices(e);
 }
 
+/* Parses ADDRESS or ADDRESS/BITS, and leaves text as it was. ERR_INVALID: it is neither; out->kind
+ * is SUBNET if there is a slash. */
 static tcpx_status parse_address(char *text, struct entry *out)
 {
 	char *slash = strchr(text, '/'), *end = text + strlen(text);
@@ -189,7 +197,7 @@ static tcpx_status parse_entry(const struct expansion *e, char *text, struct ent
 		out->kind = EXACT;
 		out->text = text + 1;
 		if (is_interface(e, out->text, out->name) || e->without)
-			return TCPX_OK; /* an interface that does not exist is excluded anyway */
+			return TCPX_OK; /* an excluded interface need not exist */
 	} else if (is_glob(text)) {
 		out->kind = GLOB;
 		return TCPX_OK;
@@ -223,6 +231,8 @@ static bool entry_matches(const struct entry *entry, const struct sys_iface *ifa
 	}
 }
 
+/* Adds the first v4 and the first v6 address of an interface; a link-local one only if it has no
+ * other. */
 static tcpx_status add_interface(struct expansion *e, const char *name)
 {
 	const struct sys_iface *first4 = NULL, *first6 = NULL, *link6 = NULL;
@@ -253,8 +263,8 @@ static tcpx_status add_interface(struct expansion *e, const char *name)
 	return status;
 }
 
-/* For a pattern, adds each interface that matches; for a subnet, each interface's first address in
- * it. */
+/* For a pattern, adds the addresses of each interface that matches; for a subnet, the first address
+ * of each interface in it. Interfaces without a carrier are left out. */
 static tcpx_status add_matching(struct expansion *e, const struct entry *entry)
 {
 	tcpx_status status = TCPX_OK;
@@ -283,7 +293,8 @@ static tcpx_status add_matching(struct expansion *e, const struct entry *entry)
 	return next_step_choices(e);
 }
 
-/* Adds a local address. A link-local address without an interface must be unique. */
+/* Adds an address of this host, a wildcard, or one of 127/8. A link-local address without an
+ * interface is refused if several interfaces have it. */
 static tcpx_status add_address(struct expansion *e, const struct entry *entry)
 {
 	struct sockaddr_storage addr = entry->addr;
@@ -315,7 +326,8 @@ static tcpx_status add_address(struct expansion *e, const struct entry *entry)
 	return next_step_choices(e);
 }
 
-/* Names that container engines and hypervisors give to bridges and virtual cables. */
+/* Whether the name is one that container engines and hypervisors give to bridges and virtual
+ * cables. */
 static int is_container(const char *name)
 {
 	static const char *const beginnings[] = {
@@ -357,12 +369,15 @@ static bool is_excluded(const struct expansion *e, const struct sys_iface *iface
 	return false;
 }
 
+/* Whether "auto" may use the address. */
 static bool is_candidate(const struct expansion *e, const struct sys_iface *iface)
 {
 	return !iface->loopback && iface->carrier && !is_container(iface->name) &&
 	       !sys_addr_is_link_local(&iface->addr) && !is_excluded(e, iface);
 }
 
+/* Adds what "auto" stands for: see sys_iface_expand. An interface of unknown speed counts as
+ * fast. */
 static tcpx_status add_auto(struct expansion *e)
 {
 	struct sockaddr_storage loopback;
@@ -397,6 +412,7 @@ static tcpx_status add_auto(struct expansion *e)
 	return status == TCPX_OK ? bind_add(e, &loopback) : status;
 }
 
+/* Expands one entry. Of a list that excludes, the entry is only checked. */
 static tcpx_status add_entry(struct expansion *e, char *text)
 {
 	struct entry entry;
@@ -418,7 +434,8 @@ static tcpx_status add_entry(struct expansion *e, char *text)
 	}
 }
 
-/* Cuts out the next entry, without the blanks around it; *list moves past its comma. */
+/* Cuts out the next entry, without the blanks around it; *list moves past its comma, or becomes
+ * NULL. */
 static char *next_entry(char **list)
 {
 	char *text = *list, *end = text + strcspn(text, ",");
@@ -432,8 +449,8 @@ static char *next_entry(char **list)
 	return text;
 }
 
-/* Expands the list. Exclusions are collected in e->list as consecutive strings, with an empty one
- * at the end. */
+/* Expands the list. The entries of a list that excludes are collected in e->list as consecutive
+ * strings, with an empty one at the end, and "auto" without them is added. */
 static tcpx_status expand_list(struct expansion *e, char *rest)
 {
 	char *to = e->list;

@@ -28,7 +28,7 @@ static void report_link(const struct sys_links *links, const struct nlmsghdr *he
 	char name[IF_NAMESIZE] = "";
 
 	if (info->ifi_family != AF_UNSPEC || info->ifi_index <= 0)
-		return; /* a message of a bridge about its ports */
+		return; /* a bridge's message about its ports */
 	for (; RTA_OK(attr, left); attr = RTA_NEXT(attr, left)) {
 		size_t len = RTA_PAYLOAD(attr);
 
@@ -49,7 +49,8 @@ void sys_links_read(const struct sys_links *links, const void *messages, size_t 
 			report_link(links, head);
 }
 
-/* Requests the state of all interfaces, after changes were lost because there were too many. */
+/* Requests the state of all interfaces. Called when the kernel dropped messages because there were
+ * too many. */
 static void request_all_links(const struct sys_links *links)
 {
 	struct {

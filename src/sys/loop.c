@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control thread's epoll loop: watches first, then posts, then timers. */
+/* The control thread's epoll loop. A round runs the watches that are ready, one of which runs the
+ * posts, and then the timers that are due. */
 #include "sys/loop.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 
 #define LOOP_EVENTS 64
 
-/* Zeroed nodes and nodes taken out of a list both count as "in no list". */
+/* Whether a node is in a list; a zeroed node is not, nor is one that was removed. */
 static int is_linked(const struct list_node *node)
 {
 	return node->next && !list_empty(node);
@@ -40,7 +41,7 @@ static void run_posts(struct sys_watch *watch, uint32_t events)
 	pthread_mutex_lock(&loop->lock);
 	while ((node = list_pop_front(&loop->posts)))
 		list_push_back(&batch, node);
-	/* Popped under the lock, because a concurrent sys_loop_post() reads the node. */
+	/* A node is popped under the lock, because a concurrent sys_loop_post() reads it. */
 	while ((node = list_pop_front(&batch))) {
 		struct sys_post *post = LIST_ENTRY(node, struct sys_post, node);
 
@@ -131,7 +132,7 @@ void sys_watch_set(struct sys_loop *loop, struct sys_watch *watch, uint32_t even
 		LOG_ERROR("loop: changing the events of descriptor %d failed: errno %d", watch->fd,
 			  errno);
 	else
-		/* unchanged after a failure, so the next call tries again */
+		/* not set after a failure, so that the next call tries again */
 		watch->events = events;
 }
 
@@ -176,13 +177,14 @@ void sys_loop_post(struct sys_loop *loop, struct sys_post *post)
 	wake = list_empty(&loop->posts);
 	if (!is_linked(&post->node))
 		list_push_back(&loop->posts, &post->node);
-	/* Written under the lock: after the unlock the post may run and the loop may be gone. */
+	/* Written under the lock: after the unlock fn may run at once, and it may end the loop. */
 	if (wake && write(loop->wakefd, &one, sizeof(one)) < 0 && errno != EAGAIN)
 		LOG_ERROR("loop: waking the control thread failed: errno %d", errno);
 	pthread_mutex_unlock(&loop->lock);
 }
 
-/* Runs the due timers, each once: a timer that sets itself again waits for the next round. */
+/* Runs the timers that are due, each once: a timer that sets itself again waits for the next
+ * round. */
 static void run_timers(struct sys_loop *loop)
 {
 	int64_t now_ns = clock_now_ns();
@@ -201,10 +203,13 @@ static void run_timers(struct sys_loop *loop)
 	while ((node = list_pop_front(&due))) {
 		struct sys_timer *timer = LIST_ENTRY(node, struct sys_timer, node);
 
-		timer->fn(timer, now_ns); /* may free itself and delete others, due ones too */
+		/* may free the timer, and delete others that are due */
+		timer->fn(timer, now_ns);
 	}
 }
 
+/* The time to wait for events, in ms: until the first timer is due, at most max_ns; -1: no
+ * limit. */
 static int wait_ms(const struct sys_loop *loop, int64_t max_ns)
 {
 	int64_t wait_ns = max_ns;
@@ -222,7 +227,7 @@ static int wait_ms(const struct sys_loop *loop, int64_t max_ns)
 		return -1;
 	if (wait_ns > (int64_t)INT_MAX * CLOCK_MS_NS)
 		return INT_MAX;
-	/* rounded up, or the loop would spin */
+	/* rounded up: otherwise the loop would spin during the last millisecond */
 	return (int)((wait_ns + CLOCK_MS_NS - 1) / CLOCK_MS_NS);
 }
 

@@ -15,7 +15,7 @@
 
 #include "sys/fd.h"
 
-/* From <linux/fs.h> since 6.11; older headers lack it. */
+/* The kernel's struct procmap_query, in <linux/fs.h> since 6.11; older headers lack it. */
 struct maps_query {
 	uint64_t size, flags, addr;
 	uint64_t start, end, perms, page_size, offset, inode;
@@ -40,7 +40,7 @@ struct mapping {
 };
 
 struct look {
-	uint64_t at, end; /* the rest of the range that is looked at */
+	uint64_t at, end; /* the part of the range that was not looked at yet */
 	struct sys_maps found;
 };
 
@@ -78,9 +78,9 @@ static void note_unwritable(struct look *look, const char *perms)
 	memcpy(look->found.write_perms, perms, strlen(perms) + 1);
 }
 
-/* Whether the memory of a mapping with that name can vanish by a truncation. Devices cannot be
- * truncated (pinned memory of a GPU driver is a mapping of one), nor can anonymous memory that the
- * kernel shows as a file. */
+/* Whether a mapping with that name may lose its memory by a truncation. Devices cannot be truncated
+ * (pinned memory of a GPU driver is a mapping of one), nor can anonymous memory that the kernel
+ * shows as a file. */
 static int can_shrink(const char *name)
 {
 	struct stat st;
@@ -90,8 +90,8 @@ static int can_shrink(const char *name)
 	return strncmp(name, "/dev/", 5) != 0 || stat(name, &st) || !S_ISCHR(st.st_mode);
 }
 
-/* Accounts for the next mapping that ends after look->at. Returns 1 when the whole range is
- * covered. */
+/* Accounts for a mapping, which must be the next one that ends after look->at, and for the gap
+ * before it. Returns 1 when the whole range has been looked at. */
 static int look_at_mapping(struct look *look, const struct mapping *map)
 {
 	char perms[5];
@@ -119,6 +119,8 @@ static void note_unmapped_rest(struct look *look)
 	note_unwritable(look, "");
 }
 
+/* Looks at the mappings one by one with PROCMAP_QUERY. Returns 0, or -1 if the kernel does not have
+ * it. */
 static int look_by_ioctl(int fd, struct look *look)
 {
 	char name[PATH_MAX];

@@ -37,7 +37,7 @@ static tcpx_status load_nvml(void *handle, const char *path, struct nvml *nvml)
 	return TCPX_OK;
 }
 
-/* Describes one GPU. Returns 0, or -1 if its address is unknown. */
+/* Reads the address and the name of one GPU. Returns 0, or -1 if its address is unknown. */
 static int describe_gpu(const struct nvml *nvml, unsigned index, struct sys_nvml_gpu *out)
 {
 	struct nvml_pci pci = {.domain = 0};

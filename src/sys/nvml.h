@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The GPUs that NVIDIA's management library (NVML) reports, and their names. It initialises no
- * GPU. */
+/* The GPUs that NVIDIA's management library (NVML) reports, and their names. No GPU is
+ * initialised. */
 #ifndef SYS_NVML_H
 #define SYS_NVML_H
 
@@ -15,9 +15,10 @@ struct sys_nvml_gpu {
 };
 
 /*
- * Lists at most max GPUs; out_count: how many were written. The library (CONFIG_NVML_LIBRARY) is
- * loaded for this call only. ERR_UNSUPPORTED: it is missing, or does not start (no driver); the
- * error says which. A GPU without an address is left out, because it has no identity.
+ * Lists at most max GPUs; *out_count: how many were written. The library (CONFIG_NVML_LIBRARY) is
+ * loaded for this call only. ERR_UNSUPPORTED: the library is missing, or does not start (no
+ * driver); the error says which. A GPU whose PCI address is unknown is left out, because nothing
+ * else identifies it.
  */
 tcpx_status sys_nvml_gpus(struct sys_nvml_gpu *out_gpus, unsigned max, unsigned *out_count);
 

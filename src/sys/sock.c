@@ -225,7 +225,7 @@ void sys_sock_congestion_fit(int fd, const char *wanted)
 	    sys_sock_local(fd, &here) != TCPX_OK || sys_sock_remote(fd, &there) != TCPX_OK ||
 	    !sys_addr_same_host(&here, &there))
 		return;
-	/* bbr paces its packets: within a host, pacing costs half of the rate, and a timer per
+	/* bbr paces its packets. Within a host, pacing costs half of the rate, and a timer for each
 	 * burst. */
 	if (sys_sock_congestion_set(fd, "cubic"))
 		sys_sock_congestion_set(fd, "reno"); /* always allowed */

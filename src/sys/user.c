@@ -15,11 +15,11 @@
 
 #include "sys/fd.h"
 
-#define PIPE_PART (64u << 10) /* capacity of every pipe */
+#define PIPE_PART (64u << 10) /* default capacity of a pipe */
 
 _Atomic int sys_user_by_pipe;
 
-/* Moves one part through the pipe; returns how much arrived. A rest that was not read stays in the
+/* Moves one part through the pipe; returns how many bytes arrived. What was not read stays in the
  * pipe, which the caller then closes. */
 static size_t copy_part_by_pipe(const int fd[2], void *to, const void *from, size_t n)
 {
@@ -60,6 +60,8 @@ static size_t copy_by_pipe(void *to, const void *from, size_t n)
 	return done;
 }
 
+/* Copies n bytes between user and ours, to user if to_user is 1. Returns the number of bytes
+ * copied. */
 static size_t copy_by_kernel(void *user, void *ours, size_t n, int to_user)
 {
 	int saved = errno;

@@ -5,14 +5,15 @@
 
 #include <stddef.h>
 
-/* user is memory that may vanish; ours is stable. Both return the number of copied bytes; if fewer
- * than n, the next bytes of the user's memory, up to the end of their page at most, cannot be
- * accessed. Keeps errno. One system call each (docs/design/memory.md, "Measured"). */
+/* Copies n bytes from or to user, memory of the application that may vanish; ours is stable.
+ * Returns the number of bytes copied. If that is less than n, the next bytes of the user's memory,
+ * up to the end of their page at most, cannot be accessed. Keeps errno. One system call each
+ * (docs/design/memory.md, "Measured"). */
 size_t sys_user_read(void *ours, const void *user, size_t n);
 size_t sys_user_write(void *user, const void *ours, size_t n);
 
-/* 1: process_vm_readv is forbidden here (a sandbox), and a pipe is used instead. Detected by the
- * first copy; tests set it. */
+/* 1: process_vm_readv is forbidden here (a sandbox), and a pipe is used instead. Set by the first
+ * copy that finds it so; tests set it. */
 extern _Atomic int sys_user_by_pipe;
 
 #endif

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "wire/control.h"
 
-#define STATUS_LOWEST 99 /* lowest status of tcpx/types.h, negated */
+#define STATUS_LOWEST 99 /* lowest status that a peer may send, negated */
 
 void wire_put_refusal(struct wire_out *o, uint64_t seq, tcpx_status status)
 {

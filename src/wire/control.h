@@ -7,7 +7,8 @@
 #include "wire/cursor.h"
 #include "wire/hello.h"
 
-/* The payload of FENCE: refused sequences, concatenated. */
+/* The payload of FENCE: refusals, one after the other, each the sequence and the status of a
+ * frame. */
 #define WIRE_REFUSAL_BYTES 16
 #define WIRE_REFUSALS_MAX (FRAME_CONTROL_MAX / WIRE_REFUSAL_BYTES) /* most refusals in one frame */
 
@@ -16,7 +17,7 @@ void wire_put_refusal(struct wire_out *o, uint64_t seq, tcpx_status status);
 /* Reads the next refusal. Returns 1, or 0 at the end, or -1 if malformed. */
 int wire_get_refusal(struct wire_cursor *c, uint64_t *out_seq, tcpx_status *out_status);
 
-/* The payload of LOCAL: address of the same-host transport. */
+/* The payload of LOCAL: where the sender listens for same-host channels. */
 #define WIRE_LOCAL_NAME_MAX 63
 #define WIRE_LOCAL_MAX (WIRE_NONCE_BYTES + WIRE_LOCAL_NAME_MAX)
 
@@ -26,10 +27,10 @@ struct wire_local {
 };
 
 size_t wire_local_encode(const struct wire_local *local, uint8_t out[WIRE_LOCAL_MAX]);
-/* ERR_PROTOCOL: malformed. */
+/* Decodes the payload of LOCAL. ERR_PROTOCOL: malformed. */
 tcpx_status wire_local_decode(const void *buf, size_t len, struct wire_local *out_local);
 
-/* The payload of RAILS: addresses, concatenated, encoded as in a connection info. */
+/* The payload of RAILS: addresses one after the other, encoded as in a connection info. */
 #define WIRE_ADDRESS_BYTES 23
 #define WIRE_RAILS_MAX (WIRE_ADDR_MAX * WIRE_ADDRESS_BYTES)
 
@@ -37,10 +38,10 @@ void wire_put_address(struct wire_out *o, const struct wire_address *addr);
 /* Reads an address. Returns 0, or -1 if malformed; then the cursor is bad. */
 int wire_get_address(struct wire_cursor *c, struct wire_address *out_addr);
 
-/* count <= WIRE_ADDR_MAX. Returns the number of bytes written. */
+/* Encodes count addresses, at most WIRE_ADDR_MAX. Returns the number of bytes written. */
 size_t wire_rails_encode(const struct wire_address *addrs, uint32_t count,
 			 uint8_t out[WIRE_RAILS_MAX]);
-/* ERR_PROTOCOL: malformed. */
+/* Decodes the payload of RAILS. ERR_PROTOCOL: malformed. */
 tcpx_status wire_rails_decode(const void *buf, size_t len,
 			      struct wire_address out_addrs[WIRE_ADDR_MAX], uint32_t *out_count);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The writing half of the bounded cursors. */
+/* Bounded output: the functions of out.h. */
 #include "wire/cursor.h"
 
-/* Reserves len bytes, or returns NULL. */
+/* Reserves the next len bytes and returns their address. NULL, and o becomes bad: they do not
+ * fit. */
 static uint8_t *reserve_bytes(struct wire_out *o, size_t len)
 {
 	uint8_t *p = o->pos;

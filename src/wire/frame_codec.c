@@ -10,7 +10,7 @@
 
 enum { HAS_NONE = 0, IS_TYPE = 1, HAS_TABLE = 2, HAS_PAYLOAD = 4, IS_CONTROL = 8, MAY_REF = 16 };
 
-/* What a frame of each type may carry; 0: unknown type. */
+/* What a frame of each type may have; 0: unknown type. MAY_REF: FRAME_F_REF or FRAME_F_MSG. */
 static const uint8_t shapes[256] = {
 	[FRAME_DATA] = IS_TYPE | HAS_TABLE | HAS_PAYLOAD | MAY_REF,
 	[FRAME_RDATA] = IS_TYPE | HAS_PAYLOAD | MAY_REF,
@@ -57,14 +57,14 @@ void wire_frame_encode(const struct frame *frame, uint8_t out[FRAME_HEADER_BYTES
 	wire_put_uint(&o, crc32c(0, out, CRC_COVERS), 4);
 }
 
-/* Whether the frame is a chunk by reference: the end of its table names the location of its
- * payload. */
+/* Whether the frame is a chunk by reference, whose payload does not follow: the last part of its
+ * table says where the payload is. */
 static int is_ref(const struct frame *frame)
 {
 	return frame->flags & FRAME_F_REF && shapes[frame->type] & HAS_PAYLOAD;
 }
 
-/* Checks table and payload length against the limits of the frame's type. */
+/* Checks the lengths of table and payload against the limits of the frame's type. */
 static tcpx_status check_shape(const struct frame *frame)
 {
 	unsigned shape = shapes[frame->type];
@@ -72,7 +72,8 @@ static tcpx_status check_shape(const struct frame *frame)
 
 	if (shape & HAS_TABLE)
 		table_max = FRAME_TABLE_MAX;
-	else if (is_ref(frame)) /* the table contains sources only */
+	/* the table has only the part that says where the payload is */
+	else if (is_ref(frame))
 		table_max = frame->follows < FRAME_TABLE_MAX ? frame->follows : FRAME_TABLE_MAX;
 
 	if (!shape)

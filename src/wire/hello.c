@@ -9,6 +9,7 @@
 #define FIXED_BYTES 136	  /* bytes before the TLV fields */
 #define HELLO_MIN (FIXED_BYTES + WIRE_PROOF_BYTES)
 #define MESSAGES_BYTES 16
+/* features that a peer may require */
 #define FEATURES_KNOWN (WIRE_FEATURE_LOCAL | WIRE_FEATURE_RESERVED)
 
 enum hello_tlv {
@@ -103,7 +104,8 @@ size_t wire_hello_length(const uint8_t prefix[8])
 	return magic == MAGIC && len >= HELLO_MIN && len <= WIRE_HELLO_MAX ? len : 0;
 }
 
-/* Reads a budget, which occurs at most once and has 8 bytes. Returns 0 or -1. */
+/* Reads a budget, a field that occurs at most once and has 8 bytes. Returns 0, or -1 if
+ * malformed. */
 static int get_budget(struct wire_cursor *value, uint64_t *out)
 {
 	if (*out || wire_left(value) != 8)
@@ -112,8 +114,8 @@ static int get_budget(struct wire_cursor *value, uint64_t *out)
 	return *out ? 0 : -1; /* a budget of 0 is expressed by leaving the field out */
 }
 
-/* Reads the description of plugin channels, which occurs at most once. A value of 0 channels is
- * malformed: no channels are expressed by leaving the field out. */
+/* Reads the description of plugin channels, which occurs at most once. Returns 0, or -1 if
+ * malformed, as 0 channels are: no channels are expressed by leaving the field out. */
 static int get_messages(struct wire_cursor *value, struct wire_messages *out)
 {
 	if (out->channels || wire_left(value) != MESSAGES_BYTES)
@@ -125,9 +127,11 @@ static int get_messages(struct wire_cursor *value, struct wire_messages *out)
 	return out->channels && out->bytes && out->window ? 0 : -1;
 }
 
+/* Which fields of the identity a message has. */
 enum { SEEN_KEY = 1, SEEN_EXCHANGE = 2, SEEN_SIGNATURE = 4 };
 
-/* Reads a field that occurs at most once and has exactly that size. */
+/* Reads a field that occurs at most once and has exactly that size; bit marks it in *seen. Returns
+ * 0, or -1 if malformed. */
 static int get_once(struct wire_cursor *value, unsigned bit, unsigned *seen, uint8_t *out,
 		    size_t bytes)
 {
@@ -138,7 +142,8 @@ static int get_once(struct wire_cursor *value, unsigned bit, unsigned *seen, uin
 	return 0;
 }
 
-/* Whether the identity fields are all absent, or exactly those of a message of this step. */
+/* Whether a message has no field of an identity, or exactly those that a message of its step
+ * has. */
 static bool identity_fits(const struct wire_hello *hello, unsigned seen)
 {
 	if (!seen)

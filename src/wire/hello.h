@@ -33,10 +33,12 @@ enum wire_auth {
 /* The three messages: 1 dialler's hello, 2 acceptor's answer, 3 dialler's proof. */
 enum wire_hello_step { WIRE_HELLO_DIAL = 1, WIRE_HELLO_ANSWER = 2, WIRE_HELLO_PROOF = 3 };
 
+/* What the sender of a hello supports. */
 enum wire_feature {
 	WIRE_FEATURE_LOCAL = 1u << 0,	 /* the sender supports the same-host transport */
 	WIRE_FEATURE_RESERVED = 1u << 1, /* sent as 0; a peer may set and require it */
-	/* The peer answers whether it accepts a same-host channel, before bytes are sent there. */
+	/* The sender answers whether it accepts a same-host channel, before bytes are sent on the
+	 * channel. */
 	WIRE_FEATURE_LOCAL_ANSWER = 1u << 2,
 	WIRE_FEATURE_SEGMENTS = 1u << 3, /* FENCE states how large packets may be */
 	WIRE_FEATURE_FIRST = 1u << 4, /* during setup the first message of a comm is an empty one */
@@ -46,11 +48,12 @@ enum wire_feature {
 struct wire_messages {
 	uint32_t channels;
 	uint32_t bytes, window; /* bytes: largest message; window: most unacknowledged messages */
-	uint32_t plugin_chunk;	/* chunk size of the plugin, the same at both ends; or 0 */
+	/* chunk size of the plugin, which must be equal at both ends; or 0 */
+	uint32_t plugin_chunk;
 };
 
-/* The identity of the sender, and its part of the session key. A DIAL has all or none of it,
- * without the signature; an ANSWER includes the signature; a PROOF has the signature only. */
+/* The identity of the sender, and its part of the session key. A DIAL has key and exchange or
+ * neither, and no signature; an ANSWER also has the signature; a PROOF has the signature only. */
 struct wire_identity {
 	bool there;				 /* DIAL, ANSWER: key and exchange are present */
 	bool is_signed;				 /* the signature is present */
@@ -62,11 +65,11 @@ struct wire_identity {
 struct wire_hello {
 	uint8_t step, role, auth;
 	uint8_t proto_min, proto_max; /* answer: both = the chosen one */
-	uint8_t status;	   /* answer: 0, or a negated tcpx_status that ends the handshake */
-	uint16_t channel;  /* data: index of the channel */
-	uint32_t epoch;	   /* data: epoch of the channel */
-	uint32_t channels; /* control: bulk channels that a dial wants, an answer grants */
-	uint32_t chunk_bytes;
+	uint8_t status;	      /* answer: 0, or a negated tcpx_status that ends the handshake */
+	uint16_t channel;     /* data: index of the channel */
+	uint32_t epoch;	      /* data: epoch of the channel */
+	uint32_t channels;    /* control: bulk channels that a dial wants, an answer grants */
+	uint32_t chunk_bytes; /* most bytes of a chunk */
 	uint64_t features, required; /* bit sets; an unknown required bit is refused */
 	uint64_t key_id;	     /* id of the key; data: id of the link at the acceptor */
 	uint64_t notify_budget, eager_budget, read_budget; /* credits given to the other side */
@@ -80,14 +83,18 @@ struct wire_hello {
 	char name[TCPX_NAME_MAX + 1];
 };
 
-/* A signature is the last field, directly before the proof. */
+/* Bytes of a signature with its TLV head. The signature is the last field, directly before the
+ * proof. */
 #define WIRE_SIGNATURE_FIELD (4 + WIRE_SIGNATURE_BYTES)
-/* Returns the number of bytes written. The first 8 bytes are magic and total length, so a reader
- * knows how much to wait for. The proof is in the last WIRE_PROOF_BYTES and covers the rest. */
+/* Encodes a hello. Returns the number of bytes written. The first 8 bytes are magic and total
+ * length, so a reader knows how much to wait for. The last WIRE_PROOF_BYTES are the proof, which
+ * covers all before it. */
 size_t wire_hello_encode(const struct wire_hello *hello, uint8_t out[WIRE_HELLO_MAX]);
-/* Length of the whole message, from its first 8 bytes; 0: wrong magic or a bad length. */
+/* Returns the length of a whole message, which its first 8 bytes tell; 0: wrong magic or a bad
+ * length. */
 size_t wire_hello_length(const uint8_t prefix[8]);
-/* ERR_PROTOCOL: malformed; ERR_VERSION: no common version, or an unknown required feature. */
+/* Decodes a hello. ERR_PROTOCOL: malformed; ERR_VERSION: no common version, or an unknown required
+ * feature or field. */
 tcpx_status wire_hello_decode(const void *buf, size_t len, struct wire_hello *out_hello);
 
 struct wire_address {
@@ -97,6 +104,7 @@ struct wire_address {
 	uint32_t scope; /* of a v6 link-local address */
 };
 
+/* A connection info: what a session hands out so that a peer can reach it. */
 struct wire_info {
 	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES], secret[WIRE_SECRET_BYTES];
 	uint8_t reserved[WIRE_UUID_BYTES]; /* sent as 0, and ignored */
@@ -107,18 +115,21 @@ struct wire_info {
 	char name[TCPX_NAME_MAX + 1];
 };
 
-/* Returns the number of bytes written (128 .. TCPX_INFO_MAX_BYTES), 0 if cap is too small. */
+/* Encodes an info. Returns the number of bytes written (128 .. TCPX_INFO_MAX_BYTES), 0 if cap is
+ * too small. */
 size_t wire_info_encode(const struct wire_info *info, void *out, size_t cap);
-/* ERR_INVALID: not an info, or truncated; ERR_VERSION. A CRC detects typing errors. */
+/* Decodes an info. ERR_INVALID: not an info, truncated, or changed (a CRC detects typing errors);
+ * ERR_VERSION. */
 tcpx_status wire_info_decode(const void *buf, size_t len, struct wire_info *out_info);
 
+/* What a token says about its region. */
 enum wire_token_flags {
 	WIRE_TOKEN_STABLE = 1u << 0,
 	WIRE_TOKEN_STAGED = 1u << 1,
-	WIRE_TOKEN_MESSAGES = 1u << 2, /* plugin channels reach it */
+	WIRE_TOKEN_MESSAGES = 1u << 2, /* plugin channels reach the region */
 };
 
-#define WIRE_TOKEN_KIND_MAX 2u /* 2: the kind that only tests have */
+#define WIRE_TOKEN_KIND_MAX 2u /* highest kind; 2 is the kind that only tests have */
 
 struct wire_token {
 	uint8_t kind;	   /* enum tcpx_mem_kind */
@@ -129,7 +140,8 @@ struct wire_token {
 };
 
 void wire_token_encode(const struct wire_token *token, uint8_t out[TCPX_TOKEN_BYTES]);
-/* ERR_INVALID; ERR_VERSION. The reserved bytes at offset 16 must be zero. */
+/* Decodes a token. ERR_INVALID: not a token, or unknown or reserved bits are set;
+ * ERR_VERSION. */
 tcpx_status wire_token_decode(const void *buf, size_t len, struct wire_token *out_token);
 
 #endif

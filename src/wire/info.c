@@ -99,7 +99,8 @@ tcpx_status wire_info_decode(const void *buf, size_t len, struct wire_info *out_
 	struct wire_cursor c = wire_cursor_of(buf, len), tlvs;
 	struct wire_info info = {0};
 	uint8_t version, reserved;
-	const uint8_t *fields, *secret; /* not copied: only the caller gets a copy of the secret */
+	/* not copied: nothing but the caller's copy of the secret remains */
+	const uint8_t *fields, *secret;
 	tcpx_status status;
 
 	if (len < INFO_MIN || len > TCPX_INFO_MAX_BYTES || wire_get_u32(&c) != MAGIC)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bounded output, the only way in which bytes of the wire are written; cursor.h reads. */
+/* Bounded output, the only way in which bytes of the wire are written; cursor.h reads them. */
 #ifndef WIRE_OUT_H
 #define WIRE_OUT_H
 
@@ -9,6 +9,7 @@
 
 #define WIRE_VARINT_MAX 10 /* bytes of a 64-bit varint */
 
+/* A buffer that is being filled. bad: something did not fit, and was not written. */
 struct wire_out {
 	uint8_t *start, *pos, *end;
 	int bad;
@@ -30,7 +31,8 @@ void wire_put_uint(struct wire_out *o, uint64_t value, unsigned bytes); /* bytes
 void wire_put_bytes(struct wire_out *o, const void *bytes, size_t len);
 void wire_put_zero(struct wire_out *o, size_t len);
 
-/* Writes a varint to memory with room for WIRE_VARINT_MAX bytes; returns its end. */
+/* Writes a varint (wire_get_varint) to memory with room for WIRE_VARINT_MAX bytes; returns its
+ * end. */
 static inline uint8_t *wire_varint(uint8_t *p, uint64_t value)
 {
 	while (value > 0x7f) {
@@ -41,7 +43,8 @@ static inline uint8_t *wire_varint(uint8_t *p, uint64_t value)
 	return p;
 }
 
-/* Maps signed numbers to unsigned ones, small magnitudes first. */
+/* Maps signed numbers to unsigned ones, so that numbers near 0 have short varints: 0, -1, 1, -2
+ * become 0, 1, 2, 3. */
 static inline uint64_t wire_zigzag(int64_t value)
 {
 	return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);

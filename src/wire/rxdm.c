@@ -12,6 +12,7 @@ enum { FIELD_STATUS = 5 };
 /* Protobuf's wire types; the low three bits of a tag. */
 enum form { FORM_VARINT = 0, FORM_8 = 1, FORM_BYTES = 2, FORM_4 = 5 };
 
+/* A field of a message. */
 struct field {
 	uint32_t number;
 	enum form form;
@@ -19,7 +20,7 @@ struct field {
 	struct wire_cursor bytes; /* FORM_BYTES */
 };
 
-/* Reads the next field; 0: no more, or c is bad. */
+/* Reads the next field. Returns 1; 0: no more, or malformed, and then c is bad. */
 static int get_field(struct wire_cursor *c, struct field *out)
 {
 	const uint8_t *bytes;
@@ -52,8 +53,8 @@ static int get_field(struct wire_cursor *c, struct field *out)
 	return !c->bad;
 }
 
-/* Whether the field has this number; a field of that number with another wire type than form makes
- * c bad. */
+/* Whether the field has this number. If it has, but another wire type than form, c becomes bad and
+ * 0 is returned. */
 static int is_field(struct wire_cursor *c, const struct field *field, uint32_t number,
 		    enum form form)
 {
@@ -76,6 +77,8 @@ static void get_text(struct wire_cursor *c, const struct field *field, char *out
 	out[len] = '\0';
 }
 
+/* The functions from here on read a message that is the value of a field: `in` is that value, c the
+ * message around it, which becomes bad if the inner one is malformed. */
 static void get_end(struct wire_cursor *c, struct wire_cursor in, struct wire_rxdm_end *out)
 {
 	struct field field;
@@ -140,7 +143,8 @@ static void get_queue(struct wire_cursor *c, uint64_t value, struct wire_rxdm *o
 		out->queues[out->nqueues++] = (int32_t)value;
 }
 
-/* Queues are one number per field, or packed; a protobuf reader must accept both. */
+/* Reads the queues: one number per field, or all in one field ("packed"); a protobuf reader must
+ * accept both. */
 static void get_queues(struct wire_cursor *c, struct wire_cursor in, struct wire_rxdm *out)
 {
 	struct field field;
@@ -264,7 +268,8 @@ static void put_text(struct wire_out *o, unsigned field, const char *text)
 	put_bytes(o, field, text, strnlen(text, WIRE_RXDM_TEXT_MAX));
 }
 
-/* A nested message is encoded into a buffer of its own first, because its length precedes it. */
+/* Writes a message as the value of a field. It is encoded into a buffer of its own first, because
+ * its length precedes it. */
 static void put_inner(struct wire_out *o, unsigned field, const struct wire_out *inner)
 {
 	put_bytes(o, field, inner->start, wire_out_bytes(inner));
@@ -372,13 +377,13 @@ size_t wire_rxdm_encode(const struct wire_rxdm *message, void *out, size_t cap)
 	return len;
 }
 
-/* The C structure as x86-64 lays it out: an int, four bytes of padding, two numbers of 64 bits. */
+/* As x86-64 lays out the C structure: an int, four bytes of padding, two numbers of 64 bits. */
 void wire_rxdm_memory_encode(const struct wire_rxdm_memory *memory,
 			     uint8_t out[WIRE_RXDM_MEMORY_BYTES])
 {
 	struct wire_out o = wire_out_of(out, WIRE_RXDM_MEMORY_BYTES);
 
-	wire_put_uint(&o, UINT32_MAX, 4); /* the descriptor comes by another socket */
+	wire_put_uint(&o, UINT32_MAX, 4); /* no descriptor: it comes by another socket */
 	wire_put_zero(&o, 4);
 	wire_put_uint(&o, memory->size_bytes, 8);
 	wire_put_uint(&o, memory->align_bytes, 8);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The messages of RxDM, the daemon that steers flows to a GPU's queues (docs/design/topo.md): a
- * length of two bytes, big-endian, then one protobuf message. A bounded codec written by hand for
- * both directions: the client and the fake RxDM of the tests.
+ * length of two bytes, big-endian, then one protobuf message. A bounded codec written by hand, for
+ * both sides: our client and the fake RxDM of the tests.
  */
 #ifndef WIRE_RXDM_H
 #define WIRE_RXDM_H
@@ -17,8 +17,8 @@
 #define WIRE_RXDM_QUEUES_MAX 256
 #define WIRE_RXDM_TEXT_MAX 64 /* bytes of an address, IP or PCI, with its NUL */
 
-/* Content of a message; the values are field numbers. If a message has several contents, the last
- * one counts. */
+/* The kind of a message's content; the values are protobuf field numbers. If a message has several
+ * contents, the last one counts. */
 enum wire_rxdm_kind {
 	WIRE_RXDM_EMPTY = 0,
 	WIRE_RXDM_BYTES = 1, /* a request for memory, "Ok.", or an error text */
@@ -30,17 +30,20 @@ enum wire_rxdm_kind {
 
 enum wire_rxdm_flow { WIRE_RXDM_TCP4 = 1, WIRE_RXDM_TCP6 = 5 };
 
+/* One end of a flow. */
 struct wire_rxdm_end {
 	char ip[WIRE_RXDM_TEXT_MAX];
 	int32_t port; /* host order */
 };
 
+/* A request to steer a flow to a queue of a GPU. */
 struct wire_rxdm_rule {
 	int32_t flow;		       /* enum wire_rxdm_flow */
 	int32_t queue;		       /* -1: RxDM chooses */
 	struct wire_rxdm_end src, dst; /* src: the remote peer; dst: the local socket */
 };
 
+/* A message. Which members are used depends on its kind. */
 struct wire_rxdm {
 	enum wire_rxdm_kind kind;
 	/* bytes: the content of kind BYTES. words: the text of a status other than OK, with any
@@ -57,16 +60,17 @@ struct wire_rxdm {
 	int client; /* REGISTER */
 };
 
-/* Writes head and body; returns the number of bytes, 0: larger than cap or BODY_MAX. */
+/* Writes head and body. Returns the number of bytes; 0: more than cap or WIRE_RXDM_BODY_MAX. */
 size_t wire_rxdm_encode(const struct wire_rxdm *message, void *out, size_t cap);
 
-/* The length of the body according to the head. */
+/* The length of the body, which the head tells. */
 size_t wire_rxdm_length(const uint8_t head[WIRE_RXDM_HEAD]);
 
-/* Decodes one body. ERR_PROTOCOL: malformed, or it exceeds a bound; unknown fields are skipped. */
+/* Decodes one body; unknown fields are skipped. ERR_PROTOCOL: malformed, or longer than this header
+ * allows. */
 tcpx_status wire_rxdm_decode(const void *body, size_t len, struct wire_rxdm *out_message);
 
-/* The answer to get_gpu_metadata: 24 bytes of a C structure {int, size_t size, size_t align}. */
+/* RxDM's answer to get_gpu_metadata: 24 bytes of a C structure {int, size_t size, size_t align}. */
 struct wire_rxdm_memory {
 	uint64_t size_bytes, align_bytes;
 };
@@ -75,7 +79,7 @@ struct wire_rxdm_memory {
 
 void wire_rxdm_memory_encode(const struct wire_rxdm_memory *memory,
 			     uint8_t out[WIRE_RXDM_MEMORY_BYTES]);
-/* ERR_PROTOCOL: wrong length, or an impossible size or alignment. */
+/* Decodes these bytes. ERR_PROTOCOL: wrong length, or an impossible size or alignment. */
 tcpx_status wire_rxdm_memory_decode(const void *bytes, size_t len,
 				    struct wire_rxdm_memory *out_memory);
 

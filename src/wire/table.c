@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Segment tables. An op is one byte of bits and the numbers that the bits announce, in this order:
- * key, length, offset, run. Layout: docs/design/wire-frames.md. */
+/* Segment tables. A table is a list of ops. An op is one byte of bits and the numbers that the bits
+ * announce, in this order: key, length, offset, run. Layout: docs/design/wire-frames.md. */
 #include "wire/table.h"
 
 enum {
@@ -19,7 +19,8 @@ void wire_table_begin(struct wire_table_writer *w, void *buf, size_t cap)
 	*w = (struct wire_table_writer){.buf = buf, .cap = cap};
 }
 
-/* Writes count pieces from offset, stride apart. */
+/* Writes an op for count pieces, the first one at offset, their starts stride apart. Sets overflow
+ * if the op does not fit into the buffer. */
 static void emit_run(struct wire_table_writer *w, uint64_t offset, uint64_t stride, uint64_t count)
 {
 	/* room for the longest op: op, key, length, offset, count of a run, stride */
@@ -64,7 +65,8 @@ static void emit_run(struct wire_table_writer *w, uint64_t offset, uint64_t stri
 	w->next_offset = offset + stride * (count - 1) + w->run_length;
 }
 
-/* Whether the stride can be expressed relative to the length without wrapping. */
+/* Whether two pieces of that length at `from` and `to` may be in one run: the stride and its
+ * difference from the length do not wrap. */
 static int is_foldable(uint64_t from, uint64_t to, uint64_t length)
 {
 	const uint64_t limit = 1ULL << 62;
@@ -72,9 +74,10 @@ static int is_foldable(uint64_t from, uint64_t to, uint64_t length)
 	return length < limit && (to > from ? to - from : from - to) < limit;
 }
 
+/* Writes the run that is not written yet. */
 static void flush_run(struct wire_table_writer *w)
 {
-	if (w->run_count == 2) { /* two pieces cost less as single ones */
+	if (w->run_count == 2) { /* two pieces cost less as ops of their own */
 		emit_run(w, w->run_offset, 0, 1);
 		emit_run(w, w->run_offset + w->run_stride, 0, 1);
 	} else if (w->run_count) {
@@ -101,7 +104,8 @@ void wire_table_put(struct wire_table_writer *w, uint64_t key, uint64_t offset, 
 			return;
 		}
 		if (w->run_count <= 2 && is_foldable(last, offset, length)) {
-			/* emit the older piece; the younger one may begin a run */
+			/* The older piece is written alone; the younger one may begin a run with
+			 * this piece. */
 			if (w->run_count == 2)
 				emit_run(w, w->run_offset, 0, 1);
 			w->run_offset = last;
@@ -134,7 +138,7 @@ static int piece_fits(wide offset, uint64_t length)
 	return offset >= 0 && offset + (wide)length <= (wide)UINT64_MAX;
 }
 
-/* Decodes an op into the pending run. Returns 0 or -1. */
+/* Decodes an op into the run of pieces that are to be returned. Returns 0, or -1 if malformed. */
 static int decode_op(struct wire_table_reader *r)
 {
 	wide offset = (wide)r->next_offset, stride = 0, last;
@@ -161,7 +165,7 @@ static int decode_op(struct wire_table_reader *r)
 	last = offset + stride * (wide)(count - 1); /* below 2^66 * 2^20, so it cannot wrap */
 	if (r->in.bad || !r->length || !piece_fits(offset, r->length) ||
 	    !piece_fits(last, r->length))
-		return -1; /* if the first and the last piece fit, those in between fit as well */
+		return -1; /* if the first and the last piece fit, those between do as well */
 	r->run_offset = (uint64_t)offset;
 	r->run_stride = (uint64_t)stride;
 	r->run_count = count;

@@ -42,7 +42,8 @@ static inline int wire_get_tlv(struct wire_cursor *c, struct wire_tlv *out)
 	return 1;
 }
 
-/* Reads a session's name: at most once, not empty, without NUL. Returns 0 or -1. */
+/* Reads the name of a session into name, which is "" so far: the field occurs at most once and has
+ * a text that is not empty and has no NUL. Returns 0, or -1 if malformed. */
 static inline int wire_get_name(struct wire_cursor *value, char name[TCPX_NAME_MAX + 1])
 {
 	size_t len = wire_left(value);
