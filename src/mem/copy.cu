@@ -12,27 +12,27 @@
 #include "mem/copy_abi.h"
 #include "mem/verdict.cuh"
 
-#define WORD 16u /* bytes per thread and access */
+#define WORD 16u /* bytes of a thread's access */
 #define LANES 32u
-#define UNROLL 4u /* words per thread under way */
+#define UNROLL 4u /* words that a thread has under way */
 #define STEP (UNROLL * LANES * WORD)
 #define TILE 512u /* pieces in shared memory at a time */
 #define LINE 128u
 #define ALL 0xffffffffu
 #define NONE 0xffffu
 
-/* Pieces by position (struct mem_copy_args). The byte of piece i at position p is at GPU address
- * delta[i] + p. Ends ascend strictly. */
+/* Pieces in terms of positions (see struct mem_copy_args). The byte of piece i at position p is at
+ * GPU address delta[i] + p. Piece i has positions from[i] .. end[i] - 1; ends ascend strictly. */
 struct tile {
 	uint64_t delta[TILE];
 	uint32_t from[TILE], end[TILE];
 };
 
-/* The state of a warp for one step. */
+/* What a thread needs to know for a step of its warp. */
 struct view {
 	const struct tile *t;
-	uint32_t n;    /* pieces in the tile */
-	uint64_t base; /* address of position 0 in the slot */
+	uint32_t n;    /* number of pieces in the tile */
+	uint64_t base; /* address of position 0 */
 	uint32_t lane;
 };
 
@@ -70,7 +70,7 @@ static __device__ __forceinline__ uint8_t byte_of(uint4 word, int k)
 	return (uint8_t)(x >> k % 4 * 8);
 }
 
-/* The first piece from lo on whose end is after pos; n: none. */
+/* Returns the first piece from lo on whose end is after pos; n: there is none. */
 static __device__ __forceinline__ uint32_t piece_at(const struct tile *t, uint32_t n, uint32_t lo,
 						    uint32_t pos)
 {
@@ -99,8 +99,8 @@ static __device__ __forceinline__ bool piece_step(const struct view *v, uint32_t
 	return *p < v->n && pos >= v->t->from[*p];
 }
 
-/* Gathers a word of the slot that several pieces share: all loads come first, so that only one
- * latency is paid. */
+/* Gathers a word of the slot that several pieces share: all loads come before the first store, so
+ * that their latencies overlap. */
 static __device__ __forceinline__ void gather_bytes(const struct view *v, uint32_t pos, uint32_t p)
 {
 	uint32_t byte[WORD], have = 0;
@@ -129,9 +129,9 @@ static __device__ __forceinline__ void gather_bytes(const struct view *v, uint32
 			*(uint8_t *)(v->base + pos + k) = (uint8_t)byte[k];
 }
 
-/* Gathers positions at .. at + STEP - 1, as far as they are before upto. A word whose aligned
- * source words extend beyond its piece counts as shared, because memory outside of pieces must not
- * be read. */
+/* Gathers the words at positions at .. at + STEP - 1 that are before upto. A word whose aligned
+ * source words extend beyond its piece is gathered by bytes like a word that pieces share, because
+ * memory outside of pieces must not be read. */
 static __device__ __forceinline__ void gather_step(const struct view *v, uint32_t at, uint32_t upto)
 {
 	const struct tile *t = v->t;
@@ -182,6 +182,7 @@ static __device__ __forceinline__ void store_bytes(uint64_t addr, uint4 word, ui
 			*(uint8_t *)(addr + k) = byte_of(word, (int)k);
 }
 
+/* Scatters a word of the slot that several pieces share; p: the first of them. */
 static __device__ __forceinline__ void scatter_bytes(const struct view *v, uint32_t pos, uint32_t p,
 						     uint4 word)
 {
@@ -226,6 +227,7 @@ static __device__ __forceinline__ void scatter_word(uint32_t lane, uint32_t p, u
 		store_bytes(addr, word, 0, WORD - off);
 }
 
+/* Scatters the words at positions at .. at + STEP - 1 that are before upto. */
 static __device__ __forceinline__ void scatter_step(const struct view *v, uint32_t at,
 						    uint32_t upto)
 {
@@ -265,7 +267,7 @@ static __device__ __forceinline__ void scatter_step(const struct view *v, uint32
 			scatter_bytes(v, at + (j * LANES + v->lane) * WORD, place[j], word[j]);
 }
 
-/* The steps of this warp for positions pos .. upto - 1. */
+/* Does the steps of this warp for positions pos .. upto - 1. */
 template <bool GATHER>
 static __device__ __forceinline__ void warp_work(const struct view *v, uint32_t pos, uint32_t upto)
 {
@@ -278,6 +280,7 @@ static __device__ __forceinline__ void warp_work(const struct view *v, uint32_t 
 			scatter_step(v, at, upto);
 }
 
+/* Loads n pieces from first on into the tile, with all threads of the block. */
 static __device__ __forceinline__ void stage_tile(const struct mem_copy_args *a, struct tile *t,
 						  uint32_t first, uint32_t n)
 {
@@ -294,8 +297,9 @@ static __device__ __forceinline__ void stage_tile(const struct mem_copy_args *a,
 	}
 }
 
-/* The work of a block, in tiles of up to TILE pieces. All pieces of a word are in one tile: a tile
- * that is not the last of the block ends at the last whole word, with which the next one begins. */
+/* Does the work of a block, in tiles of up to TILE pieces. All pieces of a word must be in one
+ * tile: so a tile that is not the last of the block stops before the word in which its last piece
+ * ends, and the next tile begins with that word. */
 template <bool GATHER>
 static __device__ __forceinline__ void block_main(const struct mem_copy_args *a)
 {
@@ -306,8 +310,8 @@ static __device__ __forceinline__ void block_main(const struct mem_copy_args *a)
 	uint32_t beyond = a->first[block + 1] < a->count ? a->first[block + 1] + 1 : a->count;
 	struct view v = {&t, 0, a->slot - a->slot % LINE, threadIdx.x % LANES};
 
-	/* one thread asks whether to stop; meanwhile the others fetch pieces, which takes as
-	 * long */
+	/* One thread asks whether to stop; meanwhile the others fetch pieces, which takes as
+	 * long. */
 	if (threadIdx.x == blockDim.x - 1)
 		halt = list_stopped((struct mem_copy_state *)a->state,
 				    (struct mem_copy_mark *)a->mark, a->serial);

@@ -20,37 +20,39 @@
 #define MEM_COPY_BLOCKS 64u /* most blocks of one launch */
 #define MEM_COPY_THREADS 512u
 
-/* One piece of GPU memory and its position in the slot. A list ascends in slot_off, pieces do not
- * overlap in the slot, and each has at least one byte; gaps are allowed and left unchanged. */
+/* One piece of GPU memory and its position in the slot, in bytes. A list is sorted by slot_off,
+ * pieces do not overlap in the slot, and each has at least one byte. Gaps between pieces are
+ * allowed, and the bytes of the slot in them do not change. */
 struct mem_copy_piece {
 	uint64_t addr, length, slot_off;
 };
 
 /*
- * A list is one launch, or several with the same mark, state and serial, in one stream. It moves as
- * a whole or touches nothing; its first block to arrive decides for all of them. Serials are even
- * and not 0, and consecutive lists have different ones.
+ * A list is one launch, or several with the same mark, state and serial, in one stream. It moves
+ * as a whole or touches nothing; the first block that arrives, of any of its launches, decides for
+ * all of them. Serials are even and not 0, and consecutive lists have different ones.
  *
  * The mark is in mapped host memory, one per list that may be under way. Before the first launch
- * the host sets abort and stopped to 0, and started to a value other than the serial.
+ * of a list the host sets abort and stopped to 0, and started to a value other than the serial.
  *
  * Order of accesses: the host stores abort and then loads started; the first block stores started
  * and then loads abort. All sides see these accesses in one order (seq_cst on the host, a system
  * fence in the kernel). So if the host has set abort and does not read the serial in started, then
- * no block of the list has touched anything, and none will. A later abort has no effect. Pieces,
- * mark and slot are in use until the stream has passed the launches; stopped does not change after
- * that.
+ * no block of the list has touched anything, and none will. An abort after the block's load has no
+ * effect. Pieces, mark and slot are in use until the stream has passed the launches of the list;
+ * stopped does not change after that.
  */
 struct mem_copy_mark {
-	MEM_COPY_WORD abort;   /* host: not 0 = touch nothing, unless the list has begun */
-	MEM_COPY_WORD started; /* kernel: the serial, before it touches anything */
-	MEM_COPY_WORD stopped; /* kernel: 1 = it saw abort and touches nothing */
+	MEM_COPY_WORD abort;   /* by the host: not 0 = touch nothing, unless the list has begun */
+	MEM_COPY_WORD started; /* by the first block: the serial, before memory is touched */
+	MEM_COPY_WORD stopped; /* by the first block: 1 = it saw abort, nothing is touched */
 };
 
-/* In GPU memory, all zero before the first launch. There is one per stream, because launches that
- * may overlap need separate ones. The block that claims a list decides for all of its blocks. */
+/* In GPU memory, all zero before the first launch. Launches that may overlap need a state each, so
+ * there is one per stream. The block that changes claimed to its serial is the first of its list
+ * and decides for all blocks. */
 struct mem_copy_state {
-	MEM_COPY_WORD claimed; /* serial of the last list that was claimed */
+	MEM_COPY_WORD claimed; /* serial of the last list of which a block has arrived */
 	MEM_COPY_WORD verdict; /* that serial: move; serial | MEM_COPY_STOP: touch nothing */
 };
 
@@ -66,9 +68,9 @@ struct mem_copy_state {
  * of pieces are never written, and GPU memory outside of pieces is neither read nor written.
  */
 struct mem_copy_args {
-	uint64_t pieces; /* struct mem_copy_piece [count], mapped host memory */
-	uint64_t mark;	 /* struct mem_copy_mark, mapped host memory */
-	uint64_t state;	 /* struct mem_copy_state, GPU memory */
+	uint64_t pieces; /* struct mem_copy_piece [count], in mapped host memory */
+	uint64_t mark;	 /* struct mem_copy_mark, in mapped host memory */
+	uint64_t state;	 /* struct mem_copy_state, in GPU memory */
 	uint32_t serial; /* even, not 0 */
 	uint32_t count;
 	uint64_t slot;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host side of the copy kernels: a plan for the blocks, and the reference implementation on the
- * CPU. */
+/* The host side of the copy kernels: divides a list among blocks, and copies a list on the CPU
+ * (reference implementation). */
 #include <inttypes.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -11,16 +11,17 @@
 #include "mem/copy.h"
 
 /*
- * Number of blocks of a launch. Each occupies a part of an SM that the application could use. On an
+ * Most blocks of a launch. Each occupies a part of an SM that the application could use. On an
  * H200, 4 blocks gather and 16 scatter at the full rate of the bus, 48 GB/s, and more do not help
- * (docs/design/gpu.md). A short list ends sooner with more blocks: one per BLOCK_BYTES or
- * BLOCK_PIECES.
+ * (docs/design/gpu.md). A launch has one block per BLOCK_BYTES of the slot or BLOCK_PIECES pieces,
+ * whichever are more.
  */
 #define BLOCKS_ENOUGH 16
 #define BLOCK_BYTES 16384
 #define BLOCK_PIECES 64
 #define LINE 128u
-#define END_MOST (1u << 30) /* keeps every sum of positions within 32 bits */
+/* limit of a position in the slot; keeps every sum of positions within 32 bits */
+#define END_MOST (1u << 30)
 
 _Static_assert(sizeof(struct mem_copy_mark) == 12 && sizeof(struct mem_copy_piece) == 24 &&
 		       sizeof(struct mem_copy_state) == 8,
@@ -83,7 +84,7 @@ tcpx_status mem_copy_plan(const struct mem_copy_piece *pieces, uint32_t count, u
 	for (uint32_t b = 0; b < args->blocks; b++) {
 		uint64_t from = args->begin + (uint64_t)b * args->share;
 
-		/* ends at the last piece at the latest, because from < args->end */
+		/* the loop ends at the last piece at the latest, because from < args->end */
 		while (lead + pieces[piece].slot_off + pieces[piece].length <= from)
 			piece++;
 		args->first[b] = (uint16_t)piece;

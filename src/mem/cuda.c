@@ -7,19 +7,20 @@
 #include "mem/cuda_share.h"
 #include "sys/cuda.h"
 
-/* Attributes of an address according to the driver; all 0 if it is unknown. */
+/* Attributes of an address according to the driver; all 0 if the driver does not know the
+ * address. */
 struct pointer {
-	cuda_ctx ctx; /* NULL for memory that is mapped by addresses or from a pool */
+	cuda_ctx ctx; /* NULL for memory that is mapped by addresses (cuMemMap) or from a pool */
 	unsigned type;
-	unsigned long long id;
+	unsigned long long id; /* id of the allocation */
 	int managed, ordinal, mapped;
-	cuda_ptr start;
+	cuda_ptr start; /* range of the allocation */
 	size_t size;
 	void *pool;
 };
 
-/* Reads the attributes. CUDA_OK with type 0 for memory unknown to the driver. The context is
- * current. */
+/* Reads the attributes of an address. Memory that is unknown to the driver is no error: type is 0.
+ * The context is current. */
 static cuda_result pointer_read(const struct sys_cuda *api, cuda_ptr at, struct pointer *out)
 {
 	static const int names[] = {
@@ -43,6 +44,8 @@ static cuda_result pointer_read(const struct sys_cuda *api, cuda_ptr at, struct 
 	return result;
 }
 
+/* Checks that the memory is linear device memory of this GPU that its primary context can use.
+ * ERR_INVALID, ERR_UNSUPPORTED: no; the last error says why and what to do. */
 static tcpx_status pointer_kind(const struct sys_cuda_gpu *gpu, const void *addr,
 				const struct pointer *is)
 {
@@ -74,8 +77,8 @@ static tcpx_status pointer_kind(const struct sys_cuda_gpu *gpu, const void *addr
 	return TCPX_OK;
 }
 
-/* Memory without a context may be inaccessible to the device until the application calls
- * cuMemSetAccess. */
+/* Checks that the device may read and write the memory. Memory without a context is inaccessible
+ * until the application calls cuMemSetAccess or cuMemPoolSetAccess. */
 static tcpx_status check_access(const struct sys_cuda_gpu *gpu, cuda_ptr at)
 {
 	int flags = 0;
@@ -91,10 +94,10 @@ static tcpx_status check_access(const struct sys_cuda_gpu *gpu, cuda_ptr at)
 }
 
 /*
- * Checks addresses that the application mapped piece by piece: every piece must be mapped and
- * accessible to the device. The range that the driver reports is the reservation in one version
- * and the mapping in another, so the check steps by the granularity, below which no mapping
- * exists.
+ * Checks memory that the application mapped by addresses: every part of the range must be mapped
+ * and accessible to the device. The range that the driver reports is the reservation in one
+ * version and the mapping in another, so the check steps by the granularity: no mapping is
+ * smaller.
  */
 static tcpx_status mappings_check(const struct sys_cuda_gpu *gpu, cuda_ptr at, uint64_t length)
 {
@@ -131,6 +134,8 @@ static tcpx_status mappings_check(const struct sys_cuda_gpu *gpu, cuda_ptr at, u
 	}
 }
 
+/* Checks that the region lies in one allocation or, if it is mapped by addresses, that all of it is
+ * mapped. For memory without a context also checks that the device may access it. */
 static tcpx_status range_check(const struct sys_cuda_gpu *gpu, cuda_ptr at, uint64_t length,
 			       const struct pointer *is)
 {
@@ -182,14 +187,16 @@ static tcpx_status cuda_probe(void *addr, uint64_t length, uint32_t device, uint
 		return status;
 	status = memory_check(gpu, addr, length, out_id);
 	if (status == TCPX_OK)
-		/* from here on the owner thread holds the device */
+		/* the owner thread holds a reference to the device, so the one taken above can be
+		 * put */
 		status = mem_cuda_owner_start(device);
 	sys_cuda_put(gpu);
 	return status;
 }
 
-/* Only CUDA_ERR_INVALID_VALUE says that the memory is gone. Other driver errors (a broken context,
- * the end of the process) say nothing about it: the copy will fail and report them. */
+/* See mem_kind.same. Only CUDA_ERR_INVALID_VALUE says that the memory is gone. Other driver errors
+ * (a broken context, the end of the process) say nothing about the memory, so it counts as the
+ * same: the copy will fail and report the error. */
 static int cuda_same(void *addr, uint64_t length, uint32_t device, uint64_t id)
 {
 	unsigned long long now = 0;
@@ -220,14 +227,15 @@ static tcpx_status cuda_commit(struct mem_copy *copy)
 	return mem_cuda_owner_push(copy, 0);
 }
 
-/* The sharing thread passes moves to the owners, so it ends first. */
+/* See mem_kind.stop. The sharing thread passes moves to the owners, so it ends first. */
 static void cuda_stop(void)
 {
 	mem_cuda_share_stop();
 	mem_cuda_owners_stop();
 }
 
-/* Prefers a slot that was left to the owner thread and is not freed yet. */
+/* See mem_kind.slot_alloc. Takes a slot that cuda_slot_leave kept and that is not freed yet, if
+ * there is one of this size. */
 static void *cuda_slot_alloc(size_t bytes, uint32_t device)
 {
 	void *slot = mem_cuda_slot_left(bytes, device);
@@ -235,8 +243,8 @@ static void *cuda_slot_alloc(size_t bytes, uint32_t device)
 	return slot ? slot : mem_cuda_slot_alloc(bytes, device);
 }
 
-/* Leaves the slot to the owner thread, which frees it at its end. A forked child has neither the
- * thread nor the slot. */
+/* See mem_kind.slot_leave. Keeps the slot for the owner thread, which frees it when it ends. If no
+ * owner thread runs (in a forked child, or because it has just ended), frees the slot here. */
 static void cuda_slot_leave(void *slot, size_t bytes, uint32_t device)
 {
 	if (!mem_cuda_owner_runs(device)) {

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies by the copy engine: merged into runs of one call each; handling of failed calls. */
+/* Copies by the copy engine: copies are merged into runs, each of which is one call; calls that
+ * the driver refuses are repeated in smaller parts. */
 #include "mem/cuda_issue.h"
 
 #include "base/error.h"
 
+/* A list of copies that is being put into a stream. */
 struct issue {
 	const struct sys_cuda *api;
 	cuda_stream stream;
-	cuda_result fatal;
+	cuda_result fatal; /* the error that made the device unusable */
 };
 
-/* Copies that are contiguous on both sides, moved by one call. */
+/* Copies of one piece each whose slots and pieces are contiguous; one call moves them. */
 struct run {
 	struct mem_copy *first, *last; /* its copies, in the order of the list */
-	uint8_t *slot, *memory;
+	uint8_t *slot, *memory;	       /* their first byte in the slots and on the GPU */
 	uint64_t bytes;
 };
 
@@ -26,8 +28,8 @@ static cuda_result copy_bytes(const struct issue *issue, const struct mem_copy *
 			     : issue->api->copy_async(gpu, host, bytes, issue->stream);
 }
 
-/* Records the first failure of a copy. Parts of it may be in the stream, so it still ends with its
- * group. */
+/* Records the first failure of a copy as its result. Parts of the copy may be in the stream, so
+ * its done is called only when its group has ended. */
 static void record_failure(struct issue *issue, struct mem_copy *copy, cuda_result result)
 {
 	static struct log_limit limit;
@@ -42,7 +44,8 @@ static void record_failure(struct issue *issue, struct mem_copy *copy, cuda_resu
 		issue->fatal = result;
 }
 
-/* The length of the pieces from *i on that are contiguous on both sides; *i moves past them. */
+/* Returns the total length of the pieces from *i on that are contiguous on both sides; *i becomes
+ * the index of the first piece after them. */
 static uint64_t stretch_bytes(const struct mem_copy *copy, uint32_t *i)
 {
 	uint8_t *memory = copy->pieces[*i].addr;
@@ -54,7 +57,8 @@ static uint64_t stretch_bytes(const struct mem_copy *copy, uint32_t *i)
 	return bytes;
 }
 
-/* Issues pieces from .. upto - 1, whose bytes are contiguous at slot, one by one. */
+/* Issues pieces from .. upto - 1, whose bytes are contiguous in the slot from `slot` on, with one
+ * call each. */
 static cuda_result issue_each(const struct issue *issue, const struct mem_copy *copy, uint8_t *slot,
 			      uint32_t from, uint32_t upto)
 {
@@ -71,7 +75,8 @@ static cuda_result issue_each(const struct issue *issue, const struct mem_copy *
 }
 
 /* Issues one copy of several pieces: one call per contiguous stretch. Adjacent pieces may lie in
- * separate allocations, and the driver refuses a call that crosses from one to the next. */
+ * separate allocations, and the driver refuses a call that spans two; such a stretch is issued
+ * piece by piece. */
 static cuda_result issue_pieces(const struct issue *issue, const struct mem_copy *copy)
 {
 	uint8_t *slot = copy->slot;
@@ -96,8 +101,8 @@ static cuda_result issue_pieces(const struct issue *issue, const struct mem_copy
 	return CUDA_OK;
 }
 
-/* Issues the copies of a run one by one after the driver refused the whole run, which may cross
- * from one allocation to the next. */
+/* Issues the copies of a run one by one after the driver refused one call for all, which may have
+ * spanned two allocations. */
 static void issue_singly(struct issue *issue, const struct run *run)
 {
 	struct mem_copy *copy = run->first;
@@ -112,6 +117,9 @@ static void issue_singly(struct issue *issue, const struct run *run)
 	}
 }
 
+/* Issues the run with one call. If the driver refuses the call, issues the copies one by one; any
+ * other failure, also of an earlier run that broke the device, is recorded for all its copies. The
+ * run is empty afterwards. */
 static void issue_run(struct issue *issue, struct run *run)
 {
 	cuda_result result = issue->fatal; /* set by an earlier run */
@@ -129,7 +137,7 @@ static void issue_run(struct issue *issue, struct run *run)
 	run->first = NULL;
 }
 
-/* Returns 1 if the copy was appended to the run. */
+/* Appends the copy to the run if it is contiguous with it. Returns 1 if it was appended. */
 static int run_grow(struct run *run, struct mem_copy *copy)
 {
 	if (!run->first || copy->npieces != 1 || copy->sources ||

@@ -6,12 +6,13 @@
 #include "mem/kind.h"
 #include "sys/cuda.h"
 
-/* Number of driver calls that mem_issue_copies would make; counting stops at enough. */
+/* The number of driver calls that mem_issue_copies would make for this list, or enough if there
+ * are more: counting stops there. */
 uint32_t mem_issue_calls(struct mem_copy *first, uint32_t enough);
 
-/* Puts a list of copies, sorted by slot, into the stream. A copy that the driver refuses gets its
- * result set; it still ends with the list, because a part of it may be in the stream. Returns
- * CUDA_OK, or why the device is broken. Owner thread; the context is current. */
+/* Puts a list of copies, sorted by slot, into the stream. If the driver refuses a copy, its result
+ * is set, but it ends only with the whole list, because a part of it may be in the stream. Returns
+ * CUDA_OK, or the error that makes the device unusable. Owner thread; the context is current. */
 cuda_result mem_issue_copies(const struct sys_cuda *api, cuda_stream stream,
 			     struct mem_copy *first);
 

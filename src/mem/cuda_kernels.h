@@ -16,19 +16,19 @@ struct mem_cuda_kernels {
 	cuda_function gather, scatter, move;
 };
 
-/* Loads the kernels; errors as sys_cuda_module_load(). Called at registration, so that no transfer
- * waits for it. */
+/* Loads the kernels. Errors are those of sys_cuda_module_load(). Called at registration, so that
+ * no transfer waits for it. */
 tcpx_status mem_cuda_kernels_load(const struct sys_cuda_gpu *gpu,
 				  struct mem_cuda_kernels *out_kernels);
 
-/* Puts one launch into the stream: pieces -> slot (to_slot) or slot -> pieces. args is copied; what
- * it points to is in use until the stream has passed the launch. Never blocks. ERR_SYSTEM: nothing
- * was launched. */
+/* Puts one launch into the stream: pieces into the slot (to_slot 1) or the slot into pieces (0).
+ * args is copied; what it points to is in use until the stream has passed the launch. Never
+ * blocks. ERR_SYSTEM: nothing was launched. */
 tcpx_status mem_cuda_kernels_launch(const struct mem_cuda_kernels *kernels, int to_slot,
 				    cuda_stream stream, const struct mem_copy_args *args);
 
-/* The same for the kernel of move_abi.h: from memory that this GPU can read to memory that it can
- * write. */
+/* Puts one launch of the move kernel (move_abi.h) into the stream: from memory that this GPU can
+ * read to memory that it can write. args and ERR_SYSTEM as in mem_cuda_kernels_launch. */
 tcpx_status mem_cuda_kernels_move(const struct mem_cuda_kernels *kernels, cuda_stream stream,
 				  const struct mem_move_args *args);
 

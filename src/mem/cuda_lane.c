@@ -10,14 +10,17 @@
 #include "base/error.h"
 #include "mem/cuda_issue.h"
 
-/* most pieces of a group without a kernel; writing its number costs as much as half a small copy */
+/* most pieces of a group that only the copy engine can copy; the write of its number, once per
+ * group, costs as much as half a small copy */
 #define GROUP_CALLS 32u
-#define ENGINE_CALLS 8u		   /* this many calls of the copy engine cost less than a launch */
-#define GROUP_BYTES (4ull << 20)   /* most bytes of a group; they take the bus 80 us */
-#define FIRST_BYTES (1ull << 20)   /* of a group that finds the lane idle, so that it ends early */
-#define MOVE_CALLS 2u		   /* as ENGINE_CALLS, for moves between GPUs */
-#define MOVE_BYTES (128ull << 20)  /* as GROUP_BYTES, for moves between GPUs */
-#define ASK_NS (100 * CLOCK_MS_NS) /* the driver is asked if a word does not change for this long */
+#define ENGINE_CALLS 8u		 /* this many calls of the copy engine cost less than a launch */
+#define GROUP_BYTES (4ull << 20) /* most bytes of a group; they take the bus 80 us */
+/* most bytes of a group that is issued while no other is under way, so that it ends early */
+#define FIRST_BYTES (1ull << 20)
+#define MOVE_CALLS 2u		  /* ENGINE_CALLS for moves between GPUs */
+#define MOVE_BYTES (128ull << 20) /* GROUP_BYTES for moves between GPUs */
+/* if a word does not change for this long, the driver is asked */
+#define ASK_NS (100 * CLOCK_MS_NS)
 
 int64_t mem_lane_patience_ns = 2 * CLOCK_MS_NS;
 
@@ -77,7 +80,8 @@ int mem_lane_moves(struct cuda_lane *lane)
 	return lane->launcher.kernels != NULL;
 }
 
-/* Writes the number that the word already holds, since the lane is idle. */
+/* Makes the stream write the number that the word already holds, which changes nothing, since the
+ * lane is idle. */
 static void way_warm(const struct cuda_lane *lane, const struct cuda_way *way)
 {
 	if (way->stream)
@@ -100,8 +104,8 @@ void mem_lane_close(struct cuda_lane *lane)
 	way_close(&lane->engine, lane->api);
 }
 
-/* Marks the end of a group in its stream. group->flagged: the stream will write the group's number
- * when it gets there. */
+/* Makes the stream write the group's number when all copies issued before have ended.
+ * group->flagged: the stream will do so. */
 static void group_flag(struct cuda_lane *lane, struct cuda_group *group, struct cuda_way *way)
 {
 	cuda_result result = CUDA_ERR_NOT_SUPPORTED;
@@ -120,6 +124,7 @@ static void group_flag(struct cuda_lane *lane, struct cuda_group *group, struct 
 	group->flagged = result == CUDA_OK;
 }
 
+/* Issues the group's copies to the copy engine in this stream, and then the write of its number. */
 static void group_engine(struct cuda_lane *lane, struct cuda_group *group, struct cuda_way *way)
 {
 	cuda_result result = mem_issue_copies(lane->api, way->stream, group->first);
@@ -129,14 +134,15 @@ static void group_engine(struct cuda_lane *lane, struct cuda_group *group, struc
 	group_flag(lane, group, way);
 }
 
-/* A free place for a launch; NULL: use the copy engine. While aborted launches are in the stream, a
- * new one would wait for them. */
+/* Returns memory for a launch; NULL: use the copy engine. While aborted launches are in the
+ * stream, a new one would wait for them, so there is none. */
 static struct cuda_launch *lane_launch(struct cuda_lane *lane)
 {
 	return lane->nlate ? NULL : mem_launcher_slot(&lane->launcher);
 }
 
-/* Issues the next queued copies, by the kernels if the copy engine would need many calls. */
+/* Removes the next group of copies from the queue and issues it, by the kernels if the copy engine
+ * would need many calls. */
 static void group_issue(struct cuda_lane *lane, int64_t now_ns)
 {
 	struct cuda_group *group = &lane->under[(lane->oldest + lane->nunder) % CUDA_LANE_GROUPS];
@@ -167,7 +173,7 @@ static void group_issue(struct cuda_lane *lane, int64_t now_ns)
 	lane->nunder++;
 }
 
-/* Calls done of each copy; done may free its copy, and push others. */
+/* Calls done of each copy in the list; done may free its copy, and push others. */
 static void lane_copies_end(struct cuda_lane *lane, struct mem_copy *copy, tcpx_status status)
 {
 	while (copy) {
@@ -189,7 +195,8 @@ static int group_has_ended(const struct cuda_group *group)
 	       (int32_t)(way->known - group->number) >= 0;
 }
 
-/* Asks the driver whether the stream is empty: then every group issued to it has ended. */
+/* Asks the driver whether the stream is empty. CUDA_OK: yes, and so every group issued to it has
+ * ended. */
 static cuda_result way_query(const struct cuda_lane *lane, struct cuda_way *way)
 {
 	cuda_result result = lane->api->stream_query(way->stream);
@@ -199,8 +206,8 @@ static cuda_result way_query(const struct cuda_lane *lane, struct cuda_way *way)
 	return result;
 }
 
-/* Whether the group has ended. Asks the driver if the stream will not write the number, or the word
- * has not changed for long. */
+/* Whether the group has ended. Asks the driver if the stream will not write the group's number, or
+ * if nothing has happened in the lane for ASK_NS. */
 static int group_poll(struct cuda_lane *lane, struct cuda_group *group, int64_t now_ns)
 {
 	cuda_result result;
@@ -216,7 +223,8 @@ static int group_poll(struct cuda_lane *lane, struct cuda_group *group, int64_t 
 	return result == CUDA_OK;
 }
 
-/* Removes the oldest group, which has ended; returns its copies. */
+/* Removes the oldest group, which has ended; returns its copies, whose done is still to be
+ * called. */
 static struct mem_copy *group_take(struct cuda_lane *lane, int64_t now_ns)
 {
 	struct cuda_group *group = &lane->under[lane->oldest];
@@ -237,10 +245,10 @@ static int group_was_stopped(const struct cuda_group *group)
 }
 
 /*
- * A kernel of the application may occupy the GPU for any length of time. So a launch that has not
- * begun after mem_lane_patience_ns is aborted; if it is certain that the launch touches nothing,
- * the copy engine copies the group. The launch's mark and list stay in use, and it counts as
- * pending, until the stream has passed it.
+ * Aborts the oldest launch if it has not begun after mem_lane_patience_ns, since a kernel of the
+ * application may occupy the GPU for any length of time. If it is certain that the launch touches
+ * nothing, the copy engine copies the group. The launch's mark and list stay in use, and it counts
+ * as pending, until the stream has passed it. Returns 1 if the copy engine took over.
  */
 static unsigned abort_oldest_launch(struct cuda_lane *lane, int64_t now_ns)
 {
@@ -257,7 +265,7 @@ static unsigned abort_oldest_launch(struct cuda_lane *lane, int64_t now_ns)
 	return 1;
 }
 
-/* Removes an aborted launch that has ended. */
+/* Removes element i of late, whose launch the stream has passed. */
 static void late_remove(struct cuda_lane *lane, unsigned i)
 {
 	lane->late[i].launch->busy = 0;
@@ -265,6 +273,9 @@ static void late_remove(struct cuda_lane *lane, unsigned i)
 	atomic_fetch_sub(lane->pending, 1);
 }
 
+/* First ends groups in order, oldest first; a group whose kernel was stopped goes to the copy
+ * engine instead. Then issues new groups, and only then calls done of the copies that have
+ * ended. */
 unsigned mem_lane_round(struct cuda_lane *lane, int64_t now_ns)
 {
 	struct mem_copy *over = NULL, **tail = &over;
@@ -296,13 +307,13 @@ unsigned mem_lane_round(struct cuda_lane *lane, int64_t now_ns)
 		if (moved)
 			lane->moved_ns = now_ns;
 	}
-	/* done is called last, because it takes time; the engine has work meanwhile. */
+	/* done takes time, and the GPU has work meanwhile */
 	lane_copies_end(lane, over, TCPX_OK);
 	return moved;
 }
 
-/* Returns 1 if the group moves no more bytes: it has ended, or its stream is dead. *out_status: the
- * status of its copies. */
+/* For a broken device. Returns 1 if the group moves no more bytes: it has ended, or its stream is
+ * dead. *out_status: the status of its copies, TCPX_OK if it ended normally. */
 static int group_ended_or_dead(struct cuda_lane *lane, struct cuda_group *group, tcpx_status status,
 			       tcpx_status *out_status)
 {

@@ -9,18 +9,18 @@
 #include "mem/cuda_kind.h"
 
 #define LAUNCHES 32u	  /* most launches of a list */
-#define CALLS_A_LAUNCH 4u /* cost of a launch, in calls of the copy engine */
+#define CALLS_A_LAUNCH 4u /* what a launch costs, in calls of the copy engine */
 #define GAP (16u << 10)	  /* longest gap between slots of one launch, in bytes */
 #define SLOT_BYTES (MEM_LAUNCHER_BYTES / MEM_LAUNCH_SLOTS)
 #define MARK_BYTES 128u
 
-/* The launches of a list. */
+/* The launches of one list while it is built. */
 struct plan {
 	struct mem_copy_args args[LAUNCHES];
 	uint32_t begin[LAUNCHES + 1]; /* per launch: index of its first piece */
-	cuda_ptr slot[LAUNCHES];
-	uint32_t n, pieces;
-	cuda_ptr end; /* address after the last piece in its slot */
+	cuda_ptr slot[LAUNCHES];      /* per launch: GPU address of byte 0 of its slot */
+	uint32_t n, pieces;	      /* number of launches and of pieces */
+	cuda_ptr end;		      /* slot address after the last piece */
 };
 
 tcpx_status mem_launcher_open(struct cuda_launcher *launcher,
@@ -34,7 +34,7 @@ tcpx_status mem_launcher_open(struct cuda_launcher *launcher,
 	result = api->mem_alloc(&launcher->state, sizeof(struct mem_copy_state));
 	if (result != CUDA_OK)
 		return sys_cuda_error(result, "state of the copy kernels");
-	/* cleared in the stream of the launches, so before any of them */
+	/* cleared in the stream of the launches, so the clearing comes before any of them */
 	result = api->set_async(launcher->state, 0, sizeof(struct mem_copy_state), stream);
 	if (result != CUDA_OK) {
 		(void)api->mem_free(launcher->state);
@@ -70,7 +70,9 @@ struct cuda_launch *mem_launcher_slot(struct cuda_launcher *launcher)
 	return NULL;
 }
 
-/* Adds a piece. Returns 0 if there is no room. */
+/* Adds `bytes` bytes at slot address at and GPU address gpu: extends the last piece if they follow
+ * it on both sides, else adds a piece, and begins a new launch if the gap is too long or the
+ * launch is full. Returns 0 if the list is full. */
 static int plan_piece(struct plan *plan, struct mem_copy_piece *pieces, cuda_ptr at, cuda_ptr gpu,
 		      uint64_t bytes)
 {
@@ -95,8 +97,8 @@ static int plan_piece(struct plan *plan, struct mem_copy_piece *pieces, cuda_ptr
 	return 1;
 }
 
-/* Adds the pieces of all copies. Returns 0 if a kernel cannot copy one of them, or there is no
- * room. */
+/* Adds the pieces of all copies. Returns 0 if there are none, a kernel cannot access the slot of a
+ * copy, or the list is full. */
 static int plan_copies(struct plan *plan, struct mem_copy_piece *pieces,
 		       const struct mem_copy *first)
 {
@@ -120,7 +122,7 @@ static int plan_copies(struct plan *plan, struct mem_copy_piece *pieces,
 	return plan->n > 0;
 }
 
-/* Divides every launch among blocks. Returns 0 if the kernels do not accept the list. */
+/* Divides the pieces of every launch among blocks. Returns 0 if mem_copy_plan refuses a launch. */
 static int plan_blocks(struct plan *plan, const struct cuda_launcher *launcher,
 		       const struct cuda_launch *launch)
 {
@@ -154,7 +156,7 @@ void mem_launch_failed(void)
 {
 	static struct log_limit limit;
 
-	/* If the device is broken, the copy engine reports it again. */
+	/* If the device is broken, the copy engine fails too, and its error is reported. */
 	if (log_allow(&limit, 3))
 		LOG_INFO("%s; the copy engine is used instead", error_last()->what);
 }

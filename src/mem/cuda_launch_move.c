@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of pieces for the move kernel: copies out of mappings become one launch. */
+/* Lists of pieces for the move kernel: a group of moves out of mappings becomes one launch. */
 #include "mem/cuda_launch.h"
 
 #include "base/error.h"
 #include "mem/move.h"
 
-/* The pieces of a list so far. */
+/* The pieces of a list while it is built. */
 struct moves {
 	struct mem_move_piece *pieces;
 	uint32_t count;
 	uint64_t src_end, dst_end; /* end addresses of the last piece */
 };
 
-/* Adds a piece, or extends the last one. Returns 0 if there is no room. */
+/* Adds a piece, or extends the last one if both sides are contiguous. Returns 0 if the list is
+ * full, or the piece is too long for a launch. */
 static int moves_add(struct moves *list, uint64_t src, uint64_t dst, uint64_t bytes)
 {
 	struct mem_move_piece *last = &list->pieces[list->count - 1];
@@ -31,6 +32,7 @@ static int moves_add(struct moves *list, uint64_t src, uint64_t dst, uint64_t by
 	return 1;
 }
 
+/* Adds all pieces of a copy. Returns 0 if one of them cannot be added. */
 static int moves_add_copy(struct moves *list, const struct mem_copy *copy)
 {
 	uint64_t slot = (uintptr_t)copy->slot, at = 0;

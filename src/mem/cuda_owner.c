@@ -16,33 +16,34 @@
 #include "sys/futex.h"
 
 #define OWNERS MEM_CUDA_DEVICES
-#define SPINS_UNDER 4			/* factor of the spin time while copies are under way */
-#define SPINS_MOVE 10			/* the same for copies between GPUs */
-#define SPIN_BUSY_NS (20 * CLOCK_MS_NS) /* spin time while sessions poll busily */
+#define SPINS_UNDER 4 /* factor of spin_ns while copies are under way */
+#define SPINS_MOVE 10 /* factor of spin_ns while moves between GPUs are under way */
+#define SPIN_BUSY_NS (20 * CLOCK_MS_NS) /* replaces spin_ns while sessions poll busily */
 #define STEP_NS 50000			/* shortest sleep while copies are under way */
 #define STEP_MAX_NS 1000000		/* longest sleep while copies are under way */
-#define LATE_NS (20 * CLOCK_MS_NS)	/* sleep while only aborted launches are left */
-#define LINGER_NS (100 * CLOCK_MS_NS)	/* how long stop waits for copies under way */
-#define LET_GO_NS (1 * CLOCK_S_NS)	/* how long stop waits for memory to be freed */
+#define LATE_NS (20 * CLOCK_MS_NS)	/* sleep while nothing but aborted launches is under way */
+#define LINGER_NS (100 * CLOCK_MS_NS)	/* how long owner_await waits while copies are pending */
+#define LET_GO_NS (1 * CLOCK_S_NS)	/* how long owner_await waits while memory is freed */
 #define ROUSE_NS (1 * CLOCK_MS_NS)	/* how long a roused thread waits for the first copy */
-/* Bits of cuda_owner.sleeping, besides a bit for each lane that wants to be woken. */
-#define ASLEEP (1u << 31)
-#define IDLE (1u << 30) /* nothing is under way */
+/* Bits of cuda_owner.sleeping; bit i says that a copy pushed to lane i must wake the thread. */
+#define ASLEEP (1u << 31) /* the thread sleeps */
+#define IDLE (1u << 30)	  /* the thread sleeps with nothing under way */
 
 enum owner_state { OWNER_OFF = 0, OWNER_STARTING, OWNER_ON, OWNER_ENDING };
 
 /*
- * state changes under the lock. To submit a copy a thread first increments pending and then checks
- * that state is ON; the owner thread first sets ENDING and then checks pending, and returns to ON
- * if there is a copy. So no accepted copy is lost when the thread ends.
+ * state changes under the lock. A thread that submits a copy first increments pending and then
+ * checks that state is ON; the owner thread first sets ENDING and then checks pending, and returns
+ * to ON if a copy is pending. So no accepted copy is lost when the owner thread ends.
  */
 struct cuda_owner {
 	struct cuda_lane lanes[CUDA_LANES];
-	_Atomic uint32_t sleeping; /* futex; bits: see ASLEEP */
-	_Atomic int64_t roused_ns; /* copies are expected until this time */
-	_Atomic uint32_t roused;   /* lanes in which they are expected, a bit each */
-	_Atomic uint32_t pending;  /* accepted copies whose done has not returned */
-	_Atomic int state, stop;
+	_Atomic uint32_t sleeping; /* futex; 0: awake; else the bits above */
+	_Atomic int64_t roused_ns; /* until this time the thread waits awake for copies */
+	/* bit i: copies are expected in lane i; the thread warms it and clears the bit */
+	_Atomic uint32_t roused;
+	_Atomic uint32_t pending; /* accepted copies whose done has not returned */
+	_Atomic int state, stop;  /* state: enum owner_state; stop: 1: the thread is to end */
 	_Atomic int broken; /* a tcpx_status, written after the field error; 0: the device works */
 	_Atomic int lists;  /* 1: the move lane has a kernel for lists */
 	tcpx_error error;   /* why the device is broken, or the thread did not start */
@@ -59,6 +60,7 @@ struct cuda_owner {
 	struct mem_cuda_kernels kernels;
 	uint8_t *mapped; /* mapped host memory of the lanes */
 	size_t mapped_bytes;
+	/* spin time before a sleep; 0: none. Set before ON, read by mem_cuda_owner_rouse too */
 	int64_t spin_ns;
 };
 
@@ -66,7 +68,7 @@ unsigned mem_owner_cores_to_spin = 4;
 
 static struct cuda_owner owners[OWNERS];
 static pthread_once_t owners_once = PTHREAD_ONCE_INIT;
-static int fork_err;
+static int fork_err; /* errno of the fork handler's registration; 0: registered */
 
 static void owners_init(void)
 {
@@ -81,7 +83,8 @@ static void owners_init(void)
 	pthread_condattr_destroy(&attr);
 }
 
-/* A forked child has no owner thread; the queue and the driver belong to the parent. */
+/* In a forked child: resets all owners. The child has no owner thread; queues and driver belong to
+ * the parent. */
 static void owners_forked(void)
 {
 	memset(owners, 0, sizeof(owners));
@@ -94,13 +97,15 @@ static void owners_first(void)
 	fork_err = pthread_atfork(NULL, NULL, owners_forked);
 }
 
+/* Wakes the owner thread if it sleeps with one of these bits set. */
 static void owner_wake(struct cuda_owner *owner, uint32_t bits)
 {
 	if (atomic_load(&owner->sleeping) & bits && atomic_exchange(&owner->sleeping, 0))
 		sys_futex_wake(&owner->sleeping, 1);
 }
 
-/* Releases everything, also after a partial setup. May wait for whatever runs on the GPU. */
+/* Releases all that owner_open acquired, also after it failed halfway. May wait for whatever runs
+ * on the GPU. */
 static void owner_close(struct cuda_owner *owner)
 {
 	mem_cuda_slots_free_left(owner->device);
@@ -117,8 +122,8 @@ static void owner_close(struct cuda_owner *owner)
 	owner->gpu = NULL;
 }
 
-/* Loads the copy kernels; returns 0 if there are none. Without them scattered memory is copied
- * piece by piece. */
+/* Loads the copy kernels; returns 0 if there are none. Scattered memory is then copied piece by
+ * piece by the copy engine. */
 static int owner_kernels(struct cuda_owner *owner)
 {
 	uint64_t copies = config_u64(CONFIG_GPU_COPY);
@@ -137,6 +142,8 @@ static int owner_kernels(struct cuda_owner *owner)
 	return 0;
 }
 
+/* Opens all lanes in one allocation of mapped host memory, with the copy kernels if they can be
+ * loaded. */
 static tcpx_status lanes_open(struct cuda_owner *owner, int priority)
 {
 	int with = owner_kernels(owner);
@@ -161,6 +168,8 @@ static tcpx_status lanes_open(struct cuda_owner *owner, int priority)
 	return status;
 }
 
+/* Acquires all that the owner thread needs. After an error owner_close releases what was
+ * acquired. */
 static tcpx_status owner_open(struct cuda_owner *owner)
 {
 	int least = 0, greatest = 0;
@@ -186,8 +195,8 @@ static tcpx_status owner_open(struct cuda_owner *owner)
 	return status;
 }
 
-/* Marks the device as broken: from now on every copy ends with an error; a copy in a stream when
- * the stream reports the error. */
+/* Marks the device as broken. From now on every copy ends with an error: a queued one at once, one
+ * in a stream when the stream reports the error. */
 static void owner_break(struct cuda_owner *owner, cuda_result result)
 {
 	tcpx_status status = sys_cuda_error(result, "GPU is of no more use to this process");
@@ -220,8 +229,8 @@ static unsigned owner_round(struct cuda_owner *owner, int64_t now_ns)
 	return moved;
 }
 
-/* The first calls after a rest take the driver 50 us and more, so a roused thread makes one while
- * it waits for copies. */
+/* Makes a call on each lane in which copies are expected, because the driver's first call after a
+ * rest takes 50 us and more. */
 static void owner_warm(struct cuda_owner *owner)
 {
 	uint32_t lanes = atomic_exchange(&owner->roused, 0);
@@ -231,6 +240,8 @@ static void owner_warm(struct cuda_owner *owner)
 			mem_lane_warm(&owner->lanes[i]);
 }
 
+/* Sleeps until a copy is pushed to a lane that can issue a group, stop is requested, or the
+ * deadline passes (< 0: none). */
 static void owner_sleep(struct cuda_owner *owner, int64_t deadline_ns)
 {
 	uint32_t mark = deadline_ns < 0 ? ASLEEP | IDLE : ASLEEP;
@@ -240,7 +251,8 @@ static void owner_sleep(struct cuda_owner *owner, int64_t deadline_ns)
 		if (owner->lanes[i].nunder < CUDA_LANE_GROUPS)
 			mark |= 1u << i;
 	/* The mark is written before the queues are read. A pushing thread pushes before it reads
-	 * the mark, so one of the two sees the other. */
+	 * the mark. So this thread sees the copy, or the other one sees the mark and wakes this
+	 * thread. */
 	atomic_store(&owner->sleeping, mark);
 	for (int i = 0; i < CUDA_LANES; i++)
 		work |= mark & 1u << i && mem_queue_pushed(&owner->lanes[i].queue);
@@ -269,14 +281,15 @@ static int owner_late(const struct cuda_owner *owner)
 	return late > 0;
 }
 
-/* Waits for progress, of which there has been none since quiet_ns. */
+/* Passes a short time while there is nothing to do: spins once, or sleeps if it has spun long
+ * enough. quiet_ns: when there was last progress. */
 static void owner_wait(struct cuda_owner *owner, int64_t now_ns, int64_t quiet_ns)
 {
 	int under = owner_under(owner), late = owner_late(owner);
 	int64_t spin_ns = owner->spin_ns, waited_ns = now_ns - quiet_ns, step_ns;
 
-	/* With copies under way it spins longer, because a sleep ends late and the engine is idle
-	 * meanwhile. */
+	/* With copies under way the thread spins longer, because a sleep ends late, and until then
+	 * the copy engine may be idle. */
 	if (under)
 		spin_ns *= owner->lanes[CUDA_LANE_MOVE].nunder ? SPINS_MOVE : SPINS_UNDER;
 	if (spin_ns && atomic_load_explicit(&mem_busy_sessions, memory_order_relaxed))
@@ -286,7 +299,7 @@ static void owner_wait(struct cuda_owner *owner, int64_t now_ns, int64_t quiet_n
 		sys_cpu_relax();
 		return;
 	}
-	step_ns = waited_ns / 8; /* the end of a copy may be noticed that much later */
+	step_ns = waited_ns / 8; /* so the end of a copy is noticed late by an eighth at most */
 	if (step_ns < STEP_NS)
 		step_ns = STEP_NS;
 	if (step_ns > STEP_MAX_NS)
@@ -294,7 +307,8 @@ static void owner_wait(struct cuda_owner *owner, int64_t now_ns, int64_t quiet_n
 	owner_sleep(owner, under ? now_ns + step_ns : late ? now_ns + LATE_NS : -1);
 }
 
-/* Returns 1 if stop was requested, and no copy is left or will be accepted. */
+/* Returns 1 if the thread must end now: stop was requested, no copy is pending and none will be
+ * accepted. Sets state ENDING in that case. */
 static int owner_ends(struct cuda_owner *owner)
 {
 	int ends = 0;
@@ -341,7 +355,7 @@ static void *owner_main(void *arg)
 	struct cuda_owner *owner = arg;
 	tcpx_status status;
 
-	/* the default timer slack would double STEP_NS */
+	/* the default timer slack of 50 us would double STEP_NS */
 	prctl(PR_SET_TIMERSLACK, 1000ul, 0, 0, 0);
 	status = owner_open(owner);
 	if (status == TCPX_OK) {
@@ -356,7 +370,7 @@ static void *owner_main(void *arg)
 	return NULL;
 }
 
-/* Joins the thread, which has set OFF. Under the lock. */
+/* Joins the thread if it was started; it has set OFF and ends. Under the lock. */
 static void owner_join(struct cuda_owner *owner)
 {
 	if (owner->joinable)
@@ -364,7 +378,8 @@ static void owner_join(struct cuda_owner *owner)
 	owner->joinable = 0;
 }
 
-/* Starts the thread and waits until it is ON or has failed. Under the lock, in state OFF. */
+/* Starts the thread and waits until its state is ON or it has failed. Called under the lock, in
+ * state OFF. On an error the last error is that of the thread. */
 static tcpx_status owner_launch(struct cuda_owner *owner, uint32_t device)
 {
 	char name[16];
@@ -400,7 +415,7 @@ tcpx_status mem_cuda_owner_start(uint32_t device)
 	pthread_once(&owners_once, owners_first);
 	if (fork_err)
 		return error_set(TCPX_ERR_NO_MEMORY, fork_err, "fork handler of GPU memory");
-	if (!sys_cuda_driver()) /* avoids starting a thread only to find that out */
+	if (!sys_cuda_driver()) /* no thread needs to find out that there is no driver */
 		return TCPX_ERR_UNSUPPORTED;
 	owner = &owners[device];
 	pthread_mutex_lock(&owner->lock);
@@ -414,7 +429,7 @@ tcpx_status mem_cuda_owner_start(uint32_t device)
 		if (state == OWNER_OFF) {
 			status = owner_launch(owner, device);
 		} else {
-			/* if the thread was asked to stop and still has copies, it goes on */
+			/* a thread that was asked to stop and still has copies goes on */
 			atomic_store(&owner->stop, 0);
 			pthread_cond_broadcast(&owner->changed);
 			if (atomic_load_explicit(&owner->broken, memory_order_acquire))
@@ -426,7 +441,8 @@ tcpx_status mem_cuda_owner_start(uint32_t device)
 	return status;
 }
 
-/* Counts a copy as pending on the running owner, which is started if needed. */
+/* Counts a copy as pending on the owner of the device, which is started if it does not run. On an
+ * error the copy is not counted. */
 static tcpx_status owner_enter(struct cuda_owner *owner, uint32_t device)
 {
 	for (;;) {
@@ -516,10 +532,10 @@ static void owner_stop(struct cuda_owner *owner)
 }
 
 /*
- * Waits for a thread that was asked to end. While copies are pending it waits only a moment,
- * because their done may need what the caller holds, or may never come. While the thread frees
- * memory it waits longer, but not forever: a kernel that the caller is about to end may delay that.
- * A thread that is not done by then is detached.
+ * Waits for a thread that was asked to end, counted from begin_ns. While copies are pending it
+ * waits LINGER_NS, because their done may need what the caller holds, or may never be called.
+ * While the thread frees memory it waits LET_GO_NS: freeing may wait for a kernel that ends only
+ * after the caller returns. A thread that has not ended by then is detached.
  */
 static void owner_await(struct cuda_owner *owner, int64_t begin_ns)
 {

@@ -1,23 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queue of one direction: lock-free pushes; groups chosen by age and contiguity. */
+/* The queue of copies of one direction: lock-free pushes; groups chosen by age and by contiguous
+ * slots. */
 #include "mem/cuda_queue.h"
 
-#define AHEAD 64u /* copies searched for contiguous slots; a bit each */
-#define AHEAD_BYTES (16ull << 20)
-#define PASSES 4u /* groups that may be issued before the oldest copy */
+#define AHEAD 64u /* most copies searched for contiguous slots; a bit each in front.taken */
+#define AHEAD_BYTES (16ull << 20) /* most bytes of them, except for the last one */
+#define PASSES 4u /* groups that may be removed before the one with the oldest copy */
 
-/* Remaining room of a group. */
+/* What a group can still take. */
 struct room {
 	uint64_t bytes, pieces;
 };
 
-/* The copies at the front of the queue. age: index in copies, the oldest first. place: index in
- * by_slot, the lowest slot address first. */
+/* The copies at the front of the queue, in two orders. age: index in copies, the oldest first.
+ * place: index in by_slot, the lowest slot address first. */
 struct front {
 	struct mem_copy *copies[AHEAD];
 	uint32_t n;
-	uint8_t by_slot[AHEAD], place[AHEAD]; /* by place: the age; by age: the place */
-	uint64_t taken;			      /* a bit per age */
+	/* age of the copy at a place; place of the copy of an age */
+	uint8_t by_slot[AHEAD], place[AHEAD];
+	uint64_t taken; /* bit a: the copy of age a is in the group */
 };
 
 void mem_queue_push(struct cuda_queue *queue, struct mem_copy *copy)
@@ -56,6 +58,7 @@ void mem_queue_take(struct cuda_queue *queue)
 	queue->last = newest;
 }
 
+/* Subtracts the copy from the room. Returns 0 if it does not fit. */
 static int room_take(struct room *room, const struct mem_copy *copy)
 {
 	if (copy->bytes > room->bytes || copy->npieces > room->pieces)
@@ -65,7 +68,7 @@ static int room_take(struct room *room, const struct mem_copy *copy)
 	return 1;
 }
 
-/* Takes room for the first copy, however large it is. */
+/* Subtracts the first copy of a group, which is taken even if it exceeds the room. */
 static void room_first(struct room *room, const struct mem_copy *copy)
 {
 	if (!room_take(room, copy))
@@ -91,7 +94,8 @@ static struct mem_copy *merge_by_slot(struct mem_copy *a, struct mem_copy *b)
 	return first;
 }
 
-/* Sorts by slot address, stable. Runs of 2^i copies wait in bins[i]. */
+/* Sorts a list by slot address; stable. bins[i] is empty or holds a sorted list of 2^i copies
+ * (merge sort from the bottom up). */
 static struct mem_copy *sort_by_slot(struct mem_copy *copy)
 {
 	struct mem_copy *bins[32] = {0}, *all = NULL;
@@ -113,7 +117,7 @@ static struct mem_copy *sort_by_slot(struct mem_copy *copy)
 	return all;
 }
 
-/* Takes the oldest copies that fit; returns them sorted by slot address. */
+/* Removes the oldest copies that fit, at least one; returns them sorted by slot address. */
 static struct mem_copy *take_in_order(struct cuda_queue *queue, struct room room)
 {
 	struct mem_copy *first = queue->first, *last = first;
@@ -128,6 +132,7 @@ static struct mem_copy *take_in_order(struct cuda_queue *queue, struct room room
 	return sort_by_slot(first);
 }
 
+/* Reads the first copies of the queue and sorts their ages by slot address (insertion sort). */
 static void front_look(struct front *front, const struct cuda_queue *queue)
 {
 	struct mem_copy *copy = queue->first;
@@ -155,14 +160,14 @@ static int is_contiguous(const struct front *front, uint32_t place)
 	return (uint8_t *)a->slot + a->bytes == (uint8_t *)b->slot;
 }
 
-/* A stretch of copies with contiguous slots that are not taken yet. */
+/* Copies with contiguous slots, none of which is taken yet. */
 struct stretch {
-	uint32_t begin, end; /* places */
+	uint32_t begin, end; /* places begin .. end - 1 */
 	uint32_t oldest;     /* age of its oldest copy */
 	uint64_t bytes;
 };
 
-/* The stretch that begins at place begin; bytes 0: the copy there is taken. */
+/* The stretch that begins at place begin; its bytes are 0 if the copy there is taken. */
 static struct stretch stretch_at(const struct front *front, uint32_t begin)
 {
 	struct stretch it = {begin, begin, AHEAD, 0};
@@ -180,9 +185,10 @@ static struct stretch stretch_at(const struct front *front, uint32_t begin)
 }
 
 /*
- * Returns the longest stretch, of equally long ones the oldest; must: the stretch with the oldest
- * copy. All stretches of a quarter of the group or more count as equally long, so that the oldest
- * of them is chosen, since a stream's bytes are sent in order.
+ * Returns the stretch to take next; bytes 0: none is left. must: the one with the oldest copy.
+ * Else the longest, of equally long ones the one with the oldest copy. All stretches of a quarter
+ * of the group or more count as equally long: among them the oldest goes first, because the bytes
+ * of a stream are sent in order.
  */
 static struct stretch stretch_next(const struct front *front, uint64_t group, int must)
 {
@@ -203,8 +209,9 @@ static struct stretch stretch_next(const struct front *front, uint64_t group, in
 	return best;
 }
 
-/* Takes as much of the stretch as fits; returns 1 if that is all of it, and there may be more
- * room. */
+/* Takes copies of the stretch, in the order of slots, until one does not fit. first: the group is
+ * empty, so the first copy is taken in any case. Returns 1 if all were taken, so that the group
+ * may take more. */
 static int stretch_take(struct front *front, const struct stretch *it, struct room *room, int first)
 {
 	for (uint32_t at = it->begin; at < it->end; at++, first = 0) {
@@ -219,19 +226,22 @@ static int stretch_take(struct front *front, const struct stretch *it, struct ro
 	return 1;
 }
 
-/* Chooses the best stretch, then the best of the rest, as long as there is room. */
+/* Fills the group: takes the best stretch, then the best of the rest, until one does not fit.
+ * must: the oldest copy has waited for PASSES groups and is taken first. */
 static void front_choose(struct front *front, struct room room, int must)
 {
 	const uint64_t group = room.bytes;
 	struct stretch it = stretch_next(front, group, must);
 
-	if (must) /* begin with the oldest copy: those before it could fill the group */
+	/* begin with the oldest copy itself: copies at lower slots of the stretch could fill the
+	 * group */
+	if (must)
 		it.begin = front->place[0];
 	for (int first = 1; it.bytes && stretch_take(front, &it, &room, first); first = 0)
 		it = stretch_next(front, group, 0);
 }
 
-/* Removes the chosen copies from the queue; returns them ordered by slot address. */
+/* Removes the taken copies from the queue; returns them sorted by slot address. */
 static struct mem_copy *front_cut(const struct front *front, struct cuda_queue *queue)
 {
 	struct mem_copy *behind = front->copies[front->n - 1]->next, *group = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queue of one direction: any thread pushes, the owner thread takes copies out in groups. A
- * group is chosen so that contiguous slots go together, because those become few driver calls, or
- * one launch; the oldest copy is in one of the next five groups.
+ * The queue of copies of one direction: any thread pushes, and the owner thread removes copies in
+ * groups. A group is chosen so that copies with contiguous slots go together, because they become
+ * few driver calls, or one launch; the oldest copy is in one of the next five groups.
  */
 #ifndef MEM_CUDA_QUEUE_H
 #define MEM_CUDA_QUEUE_H
@@ -16,18 +16,20 @@ struct cuda_queue {
 
 	/* for the owner thread only */
 	_Alignas(64) struct mem_copy *first, *last; /* oldest first */
-	uint32_t passed;			    /* groups issued without the oldest copy */
+	/* groups removed since the oldest copy became the oldest */
+	uint32_t passed;
 };
 
-/* Lock-free. Any thread. */
+/* Adds a copy. Lock-free. Any thread. */
 void mem_queue_push(struct cuda_queue *queue, struct mem_copy *copy);
-int mem_queue_pushed(struct cuda_queue *queue); /* 1: a copy was pushed */
+int mem_queue_pushed(struct cuda_queue *queue); /* returns 1 if pushed is not empty */
 
-/* Appends the pushed copies to the queue. Owner thread. */
+/* Moves the copies from pushed to the end of the list that begins at first. Owner thread. */
 void mem_queue_take(struct cuda_queue *queue);
 
-/* Removes the next copies, at least one, ordered by the address of their slots: at most this many
- * bytes and pieces, unless a single copy has more. The queue is not empty. Owner thread. */
+/* Removes the next group from the queue, which is not empty: at least one copy, sorted by slot
+ * address. The group has at most so many bytes and pieces, unless it is a single copy. Owner
+ * thread. */
 struct mem_copy *mem_queue_group(struct cuda_queue *queue, uint64_t bytes, uint32_t pieces);
 
 #endif

@@ -17,8 +17,8 @@
 #include "sys/fd.h"
 #include "sys/fork.h"
 
-#define HANDLE_MAGIC 0x31706768u
-#define NOWHERE UINT32_MAX
+#define HANDLE_MAGIC 0x31706768u /* first word of every handle */
+#define NOWHERE UINT32_MAX	 /* no ordinal: the GPU is not visible to this process */
 
 enum handle_form {
 	HANDLE_PLAIN = 1, /* an address: both sessions are in this process */
@@ -29,9 +29,9 @@ enum handle_form {
 /* The handle that is sent to a process of this host, in native byte order. */
 struct cuda_handle {
 	uint32_t magic, form;
-	char pci[16]; /* PCI address of the GPU */
+	char pci[16]; /* PCI address of the region's GPU */
 	uint64_t addr, length;
-	uint64_t offset; /* of the region in its allocation or mapping */
+	uint64_t offset; /* offset of the region in its allocation or mapping */
 	union {
 		struct cuda_ipc_mem ipc;
 		uint64_t span; /* MAPPED: the mapping's bytes */
@@ -41,31 +41,38 @@ struct cuda_handle {
 _Static_assert(sizeof(struct cuda_handle) <= MEM_HANDLE_MAX, "handle outgrew its place");
 
 /*
- * A region of another session, opened on devices of this process. base: its address for each
- * device; 0 until the sharing thread has opened it there, once; other threads read it with acquire.
- * gpu: each device on which it is open, held until the mapping is closed.
+ * A region of another session, opened on devices of this process. base: per device, the address of
+ * the region there; 0 until the sharing thread has opened the mapping on it; other threads read it
+ * with acquire. gpu: per device on which the mapping is open, a reference that is held until the
+ * mapping is closed.
  */
 struct mem_mapping {
 	struct cuda_handle handle;
-	int same;
-	int fd;		 /* MAPPED: descriptor of the memory while it is opened */
-	cuda_ptr mapped; /* MAPPED: its address here, the same for all devices; 0: not mapped yet */
+	int same; /* 1: both sessions are in this process */
+	int fd;	  /* MAPPED: descriptor of the memory while it is opened */
+	/* form MAPPED: address of the mapping in this process, the same for all devices; 0: not
+	 * mapped yet */
+	cuda_ptr mapped;
 	uint32_t source; /* ordinal of the region's GPU in this process, or NOWHERE */
 	_Atomic uint64_t base[MEM_CUDA_DEVICES];
 	struct sys_cuda_gpu *gpu[MEM_CUDA_DEVICES];
 };
 
+/* The requests for the sharing thread. The lock guards all fields except generation. */
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	_Atomic uint32_t generation; /* fork generation of the process; 0: none yet */
-	int running, stop;
+	/* fork generation of the process + 1, see shares_lock; 0: not used yet */
+	_Atomic uint32_t generation;
+	int running, stop; /* the thread runs; it is to end after the last request */
 	pthread_t thread;
-	struct mem_share *first, *last;
-	struct mem_copy *late; /* moves whose device the mapping is not open on yet; unordered */
+	struct mem_share *first, *last; /* requests, oldest first */
+	/* moves that wait until their mapping is open on their device; in no order */
+	struct mem_copy *late;
 } shares = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-/* The ordinal in this process of the GPU with that PCI address, or NOWHERE. */
+/* Returns the ordinal in this process of the GPU with that PCI address; NOWHERE: it is not
+ * visible. */
 static uint32_t source_of(const struct sys_cuda *api, const char *pci)
 {
 	for (uint32_t i = 0; i < (uint32_t)api->devices && i < MEM_CUDA_DEVICES; i++) {
@@ -73,7 +80,8 @@ static uint32_t source_of(const struct sys_cuda *api, const char *pci)
 		int found;
 
 		if (!mem_cuda_owner_runs(i)) {
-			/* Creating a context only for this would cost memory of that GPU. */
+			/* Only the driver is asked: creating a context would cost memory of that
+			 * GPU. */
 			char text[sizeof(gpu->pci)];
 			cuda_device device;
 
@@ -93,7 +101,8 @@ static uint32_t source_of(const struct sys_cuda *api, const char *pci)
 	return NOWHERE;
 }
 
-/* Makes a handle for another process. The context is current. */
+/* Fills in the form of the handle for another process and what belongs to it: a legacy handle, or
+ * a descriptor (*out_fd) for memory that is mapped by addresses. The context is current. */
 static tcpx_status handle_make(const struct sys_cuda_gpu *gpu, struct cuda_handle *handle,
 			       int *out_fd)
 {
@@ -124,6 +133,7 @@ static tcpx_status handle_make(const struct sys_cuda_gpu *gpu, struct cuda_handl
 	return TCPX_OK;
 }
 
+/* Makes the handle of a region: see MEM_SHARE_EXPORT. */
 static tcpx_status share_export(struct mem_share *share)
 {
 	struct cuda_handle handle = {.magic = HANDLE_MAGIC,
@@ -150,14 +160,15 @@ static tcpx_status share_export(struct mem_share *share)
 	return status;
 }
 
-/* Whether the GPU can read the memory of the source GPU over the bus or NVLink. */
+/* TCPX_OK if the GPU can read memory of the source GPU, over the bus or NVLink; ERR_UNSUPPORTED:
+ * it cannot. */
 static tcpx_status check_peers(const struct sys_cuda_gpu *gpu, uint32_t source)
 {
 	cuda_device other;
 	int can = 0;
 
 	if (source == NOWHERE || source == gpu->ordinal)
-		return TCPX_OK; /* for a GPU that is not visible here the driver will report it */
+		return TCPX_OK; /* if the source is not visible here, the driver reports it */
 	if (gpu->api->device_get(&other, (int)source) == CUDA_OK &&
 	    gpu->api->device_can_access(&can, gpu->device, other) == CUDA_OK && can)
 		return TCPX_OK;
@@ -165,8 +176,9 @@ static tcpx_status check_peers(const struct sys_cuda_gpu *gpu, uint32_t source)
 			 gpu->ordinal, source);
 }
 
-/* Opens an address of this process. Memory without a context (of a pool, or mapped by addresses) is
- * accessible to another device only if the application allowed it. The context is current. */
+/* Opens memory of this process for a device. Memory without a context (of a pool, or mapped by
+ * addresses) is accessible to another device only if the application allowed it. The context is
+ * current. */
 static tcpx_status open_plain(const struct sys_cuda_gpu *gpu, const struct mem_mapping *mapping)
 {
 	cuda_ptr at = mapping->handle.addr;
@@ -196,7 +208,8 @@ static tcpx_status open_plain(const struct sys_cuda_gpu *gpu, const struct mem_m
 	return TCPX_OK;
 }
 
-/* Opens an allocation of another process (HANDLE_LEGACY). The context is current. */
+/* Opens an allocation of another process (HANDLE_LEGACY). *out_base: address of the region in it.
+ * ERR_PROTOCOL: the allocation is smaller than the peer's handle says. The context is current. */
 static tcpx_status open_legacy(const struct sys_cuda_gpu *gpu, const struct cuda_handle *handle,
 			       uint64_t *out_base)
 {
@@ -219,8 +232,9 @@ static tcpx_status open_legacy(const struct sys_cuda_gpu *gpu, const struct cuda
 			 "shared GPU memory is smaller than the peer announced");
 }
 
-/* Opens the mapping in the form of its handle. *out_base: the address of the region, unchanged for
- * HANDLE_PLAIN. The context is current. */
+/* Opens the mapping on a device, in the way that the form of its handle needs. *out_base: the
+ * address of the region; not set for HANDLE_PLAIN, where it is handle.addr. The context is
+ * current. */
 static tcpx_status open_one(const struct sys_cuda_gpu *gpu, struct mem_mapping *mapping,
 			    uint64_t *out_base)
 {
@@ -239,7 +253,8 @@ static tcpx_status open_one(const struct sys_cuda_gpu *gpu, struct mem_mapping *
 	}
 }
 
-/* Opens the mapping for moves into memory of the device. Sharing thread. */
+/* Opens the mapping on a device, for moves into memory of that device, unless it is open there.
+ * Sharing thread. */
 static tcpx_status open_on(struct mem_mapping *mapping, uint32_t device)
 {
 	uint64_t base = mapping->handle.addr;
@@ -291,6 +306,7 @@ static void share_close(struct mem_mapping *mapping)
 	free(mapping);
 }
 
+/* Whether a handle from the peer is well-formed and has the form that the request implies. */
 static int handle_ok(const struct mem_share *share, const struct cuda_handle *handle)
 {
 	uint32_t form = share->same ? HANDLE_PLAIN : share->fd >= 0 ? HANDLE_MAPPED : HANDLE_LEGACY;
@@ -303,8 +319,8 @@ static int handle_ok(const struct mem_share *share, const struct cuda_handle *ha
 	return form != HANDLE_MAPPED || handle->offset + handle->length <= handle->span;
 }
 
-/* Opens the mapping on every device in use here. If one of them cannot read it, this fails, and the
- * peer should send bytes instead. */
+/* Opens the region of a handle on every device that this process uses. If one of them cannot read
+ * it, nothing is opened, and the peer should send bytes instead. ERR_AGAIN: no device is in use. */
 static tcpx_status share_open(struct mem_share *share)
 {
 	const struct sys_cuda *api = sys_cuda_driver();
@@ -347,6 +363,7 @@ static tcpx_status share_open(struct mem_share *share)
 	return TCPX_OK;
 }
 
+/* Carries out a request and calls its done. */
 static void share_op_run(struct mem_share *share)
 {
 	tcpx_status status = TCPX_OK;
@@ -367,13 +384,15 @@ static void share_op_run(struct mem_share *share)
 	share->done(share, status);
 }
 
-/* Passes a move to the owner's queue. base: the mapping's address for the device. */
+/* Passes a move to the queue of the owner. base: the region's address for the device, to which
+ * copy->slot is an offset. */
 static tcpx_status map_move_start(struct mem_copy *copy, uint64_t base)
 {
 	copy->slot = (void *)(uintptr_t)(base + (uintptr_t)copy->slot);
 	return mem_cuda_owner_move(copy);
 }
 
+/* Opens the mapping on the device of a move and passes the move on; on an error calls its done. */
 static void move_late(struct mem_copy *copy)
 {
 	tcpx_status status = open_on(copy->from, copy->device);
@@ -384,6 +403,8 @@ static void move_late(struct mem_copy *copy)
 		copy->done(copy, status);
 }
 
+/* The sharing thread: carries out moves that wait first, then requests, until stop is set and none
+ * is left. */
 static void *share_main(void *arg)
 {
 	(void)arg;
@@ -413,8 +434,8 @@ static void *share_main(void *arg)
 	return NULL;
 }
 
-/* Takes the lock. A forked child resets the state first: it has neither the thread nor the
- * requests. */
+/* Takes the lock. In a forked child the first call resets the state: the child has neither the
+ * thread nor the requests. */
 static void shares_lock(void)
 {
 	uint32_t generation = sys_fork_generation() + 1, before = atomic_load(&shares.generation);
@@ -430,7 +451,7 @@ static void shares_lock(void)
 	atomic_store(&shares.generation, generation);
 }
 
-/* Starts the sharing thread if it does not run. Under the lock. */
+/* Starts the sharing thread if it does not run. Called under the lock. */
 static tcpx_status shares_start(void)
 {
 	tcpx_status status;

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mapped GPU memory between processes: bounds of a mapping, its descriptor, and the mapping of a
- * descriptor. */
+/* Mapped GPU memory (cuMemMap) between processes: finds the bounds of a mapping, exports its
+ * descriptor, and maps the descriptor of another process. */
 #include "mem/cuda_share_map.h"
 
 #include <fcntl.h>
 
 #include "base/error.h"
 
-/* An allocation of the application, held while its mapping is examined. */
+/* An allocation of the application; a reference to it is held while its mapping is examined. */
 struct found {
 	const struct sys_cuda *api;
 	cuda_alloc alloc;
 	uint64_t step; /* granularity of mappings */
 };
 
-/* Whether cuMemRetainAllocationHandle should know memory at this address: it is mapped, and neither
- * of a context nor of a pool. */
+/* *out_mapped: 1 if cuMemRetainAllocationHandle should know the memory at this address: it is
+ * mapped, and belongs neither to a context nor to a pool. Returns the driver's error; CUDA_OK if
+ * nothing is there. */
 static cuda_result is_mapped_at(const struct sys_cuda *api, cuda_ptr at, int *out_mapped)
 {
 	static const int names[] = {CUDA_POINTER_CONTEXT, CUDA_POINTER_MAPPED,
@@ -31,9 +32,9 @@ static cuda_result is_mapped_at(const struct sys_cuda *api, cuda_ptr at, int *ou
 }
 
 /*
- * Whether the same allocation is mapped at this address. A call that fails although memory is
- * mapped must not count as the end of the mapping: the offset of the region would be wrong, and so
- * the bytes that the peer reads.
+ * *out_same: 1 if the allocation of found is mapped at this address too. A call that fails
+ * although memory is mapped there is returned as an error: taken for the end of the mapping, it
+ * would make the offset of the region wrong, and so the bytes that the peer reads.
  */
 static cuda_result is_same_at(const struct found *found, cuda_ptr at, int *out_same)
 {
@@ -50,8 +51,9 @@ static cuda_result is_same_at(const struct found *found, cuda_ptr at, int *out_s
 	return asked == CUDA_OK && mapped ? result : asked;
 }
 
-/* Finds the bounds of the mapping: it ends where another allocation, or none, is mapped. The range
- * that the driver reports is the reservation in one version and the mapping in another. */
+/* Finds the bounds of the mapping around addr: it ends where another allocation, or none, is
+ * mapped. The driver's answer for the range is not used: it is the reservation in one version and
+ * the mapping in another. */
 static cuda_result find_bounds(const struct found *found, cuda_ptr addr, cuda_ptr *out_start,
 			       cuda_ptr *out_end)
 {
@@ -74,8 +76,8 @@ static cuda_result find_bounds(const struct found *found, cuda_ptr addr, cuda_pt
 	return result;
 }
 
-/* Reads the granularity of the allocation. ERR_UNSUPPORTED: the application created it for one
- * process only. */
+/* Sets found->step. ERR_UNSUPPORTED: the application created the allocation without a handle for
+ * other processes. */
 static tcpx_status read_granularity(struct found *found)
 {
 	struct cuda_alloc_prop prop;
@@ -136,7 +138,7 @@ tcpx_status mem_cuda_map_export(const struct sys_cuda_gpu *gpu, cuda_ptr addr, u
 	return status;
 }
 
-/* Maps all memory of a descriptor; no device has access to it yet. */
+/* Maps all memory of a descriptor at *out_base; no device has access to it yet. */
 static tcpx_status map_import(const struct sys_cuda *api, int fd, uint64_t span, cuda_ptr *out_base)
 {
 	cuda_alloc alloc = 0;

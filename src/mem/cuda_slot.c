@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pinned slots: host memory that a device's copy engine can access. */
+/* Pinned slots: host memory that a GPU's copy engine and kernels can access. */
 #include <errno.h>
 #include <linux/mempolicy.h>
 #include <pthread.h>
@@ -18,13 +18,13 @@
 #define NUMA_NODES 1024 /* most nodes that the kernel supports */
 #define HUGE_PAGE (2ul << 20)
 
-/* Slots that the copy kernels of a device can access. A list suffices: there are few, and one
- * look-up per copy. */
+/* A slot that the copy kernels of a device can access. A list suffices: there are few slots, and
+ * each copy needs one look-up. */
 struct mapped {
 	struct mapped *next;
 	uintptr_t slot;
 	size_t size;
-	cuda_ptr at;
+	cuda_ptr at; /* address of the slot for the device */
 };
 
 static pthread_mutex_t mapped_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -45,7 +45,8 @@ int mem_cuda_slot_mapped(const void *slot, uint64_t bytes, uint32_t device, cuda
 	return it != NULL;
 }
 
-/* Adds a slot. One that is not added works with the copy engine only. */
+/* Adds a slot to the list. Without memory for the entry it is not added, and only the copy engine
+ * can use it. */
 static void mapped_add(void *slot, size_t size, uint32_t device, cuda_ptr at)
 {
 	struct mapped *it = device < MEM_CUDA_DEVICES ? malloc(sizeof(*it)) : NULL;
@@ -124,7 +125,7 @@ void mem_cuda_slots_free_left(uint32_t device)
 		mem_cuda_slot_free(it, it->bytes, device);
 }
 
-/* The size in whole pages, at least one; 0: overflow. */
+/* Rounds up to whole pages, at least one; 0: overflow. */
 static size_t slot_size(size_t bytes)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -141,9 +142,10 @@ static void slot_unmap(void *slot, size_t size)
 }
 
 /*
- * Maps a slot, large ones on the boundary of a huge page: those take less time to fault in and to
- * pin. A page without access stays after it, so that no two slots touch: a call of the driver must
- * not span two pinned ranges.
+ * Maps memory for a slot; MAP_FAILED: errno says why. A slot of HUGE_PAGE bytes or more begins on
+ * the boundary of a huge page: huge pages take less time to fault in and to pin. A page without
+ * access follows each slot, so that no two slots touch: a call of the driver must not span two
+ * pinned ranges.
  */
 static void *slot_map(size_t size)
 {
@@ -168,8 +170,8 @@ static void *slot_map(size_t size)
 	return raw + before;
 }
 
-/* Prefers pages on the device's NUMA node. Best effort: pages on another node only cost
- * bandwidth. */
+/* Makes the kernel prefer pages on the device's NUMA node. An error is ignored: pages on another
+ * node only cost bandwidth. */
 static void slot_near(void *slot, size_t size, int node)
 {
 	unsigned long mask[NUMA_NODES / (8 * sizeof(unsigned long))] = {0};
@@ -181,6 +183,7 @@ static void slot_near(void *slot, size_t size, int node)
 	(void)syscall(SYS_mbind, slot, size, MPOL_PREFERRED, mask, NUMA_NODES + 1ul, 0u);
 }
 
+/* Pins the slot for the GPU and adds it to the list of mapped slots. */
 static tcpx_status slot_register(const struct sys_cuda_gpu *gpu, void *slot, size_t size)
 {
 	struct sys_cuda_scope scope;
@@ -215,7 +218,8 @@ void *mem_cuda_slot_alloc(size_t bytes, uint32_t device)
 		goto put;
 	}
 	slot_near(slot, size, gpu->numa);
-	/* Copy-on-write of a forked child must not move the pages that the device uses. */
+	/* A child of fork() does not get the slot: with copy-on-write, the parent could be given
+	 * new pages in place of those that the device uses. */
 	if (madvise(slot, size, MADV_DONTFORK)) {
 		error_set(TCPX_ERR_SYSTEM, errno, "madvise(DONTFORK)");
 		goto unmap;
@@ -238,7 +242,8 @@ void mem_cuda_slot_free(void *slot, size_t bytes, uint32_t device)
 	if (!slot || sys_cuda_get(device, &gpu) != TCPX_OK)
 		return;
 	mapped_remove(slot, device);
-	/* Tried twice, so that a temporary failure does not leave memory pinned. */
+	/* sys_cuda_push is tried twice, so that a temporary failure does not leave memory
+	 * pinned. */
 	if (sys_cuda_push(gpu, &scope) == TCPX_OK || sys_cuda_push(gpu, &scope) == TCPX_OK) {
 		unpinned = gpu->api->host_unregister(slot) == CUDA_OK;
 		sys_cuda_pop(&scope);

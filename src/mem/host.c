@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host memory: a direct kind, and the table of kinds in this build. */
+/* Host memory (a direct kind), and the table of kinds in this build. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,8 +20,9 @@ static tcpx_status host_probe(void *addr, uint64_t length, uint32_t device, uint
 	return TCPX_OK;
 }
 
-/* Host memory needs no slot; fill and commit work all the same, so that a caller may treat it as
- * staged. They end before they return, on the thread of the caller. */
+/* See mem_kind.fill and commit. Host memory needs no slot; fill and commit work all the same, so
+ * that a caller may treat it as staged. done is called before they return, on the thread of the
+ * caller. */
 static tcpx_status host_copy(struct mem_copy *copy, int to_slot)
 {
 	copy->to_slot = to_slot;
@@ -56,7 +57,8 @@ void mem_slot_free(void *slot, size_t bytes, uint32_t device)
 	free(slot);
 }
 
-/* Returns 0 if the piece is not mapped. */
+/* Copies one piece to or from its place in the slot. Returns 0 if a part of the piece is not
+ * mapped any more, which only vanishing memory survives. */
 static int piece_move(const struct mem_copy *copy, const struct mem_piece *piece, uint8_t *slot)
 {
 	if (copy->vanishing && copy->to_slot)

@@ -38,8 +38,8 @@ struct mem_copy {
 	int vanishing; /* 1: copy by system calls; ERR_INVALID if a piece is not mapped any more */
 	/* Called once when the copy has ended, on any thread; must be short. */
 	void (*done)(struct mem_copy *copy, tcpx_status status);
-	int more; /* set before done: this thread ends another copy right after it */
-	void *owner;
+	int more;    /* set by the kind before done: this thread ends another copy right after it */
+	void *owner; /* for the caller */
 	/* for the kind only */
 	int64_t due_ns;
 	uint64_t bytes;
@@ -58,7 +58,7 @@ enum mem_share_op { MEM_SHARE_EXPORT = 1, MEM_SHARE_OPEN, MEM_SHARE_CLOSE };
 
 struct mem_share {
 	enum mem_share_op op;
-	int same; /* both sessions are in this process (proven) */
+	int same; /* 1: both sessions are in this process (proven) */
 	/* EXPORT, in: the region. OPEN, out: its length. */
 	void *addr;
 	uint64_t length;
@@ -82,8 +82,8 @@ struct mem_kind {
 	int staged; /* 1: a staged kind; 0: a direct one */
 	int mapped; /* 1: the CPU can access it; its mappings limit the rights, and it may vanish */
 
-	/* Whether this memory may be registered. ERR_INVALID, ERR_UNSUPPORTED with the reason in
-	 * the last error. *out_id distinguishes this allocation from a later one at the same
+	/* Checks whether this memory may be registered. ERR_INVALID, ERR_UNSUPPORTED: no; the last
+	 * error has the reason. *out_id distinguishes this allocation from a later one at the same
 	 * address; 0: the kind has no ids. Caller's thread, may be slow. */
 	tcpx_status (*probe)(void *addr, uint64_t length, uint32_t device, uint64_t *out_id);
 
@@ -100,12 +100,12 @@ struct mem_kind {
 	/* Starts an operation; on an error nothing was started. NULL: the kind's memory cannot be
 	 * shared. Any thread, but not under a lock that done takes. */
 	tcpx_status (*share)(struct mem_share *share);
-	/* Copies from copy->from, at offset copy->slot, to the pieces; otherwise like commit. */
+	/* Copies from offset copy->slot of copy->from to the pieces, otherwise like commit. */
 	tcpx_status (*move)(struct mem_copy *copy);
-	/* The address of the mapping for the device; 0: move opens it there first. Any thread. */
+	/* The mapping's address for the device; 0: move opens it there first. Any thread. */
 	uint64_t (*mapped_at)(const struct mem_mapping *mapping, uint32_t device);
-	/* Says that copies (to_slot: into slots) will come within a millisecond, so that an idle
-	 * thread of the device wakes up now. NULL: no thread sleeps. Any thread, under any lock. */
+	/* Announces copies (to_slot: into slots) within a millisecond, so that an idle thread of
+	 * the device wakes up now. NULL: no thread sleeps. Any thread, under any lock. */
 	void (*rouse)(uint32_t device, int to_slot);
 	/* Whether every device in use here moves many small pieces as fast as few large ones. */
 	int (*moves_lists)(void);
@@ -118,29 +118,29 @@ struct mem_kind {
 	 * reused by the next slot_alloc of this size. NULL: slot_free does not wait. */
 	void (*slot_leave)(void *slot, size_t bytes, uint32_t device);
 
-	/* Called after the last session closed: ends threads and releases devices, at once or after
-	 * the last copy. It waits for that, but not for long. The next probe or copy starts them
-	 * again. NULL: nothing to stop. */
+	/* Called after the last session closed: ends threads and releases devices, at once or
+	 * after the last copy, for which it waits a limited time. The next probe or copy starts
+	 * them again. NULL: nothing to stop. */
 	void (*stop)(void);
 };
 
-/* For memory that the CPU can access: runs a copy; allocates and frees slots. */
+/* For memory that the CPU can access: makes a copy at once; allocates and frees slots. */
 tcpx_status mem_copy_run(const struct mem_copy *copy);
 void *mem_slot_alloc(size_t bytes, uint32_t device);
 void mem_slot_free(void *slot, size_t bytes, uint32_t device);
 
-#define MEM_KINDS 3
+#define MEM_KINDS 3 /* values of enum tcpx_mem_kind */
 /* A kind for tests: a test program's constructor sets it. NULL in the shipped library. */
 #define MEM_KIND_TEST ((enum tcpx_mem_kind)2)
 extern const struct mem_kind *mem_test_kind;
 
-/* NULL: the kind is not in this build. */
+/* Returns the table of a kind; NULL: the kind is not in this build. */
 const struct mem_kind *mem_kind_get(enum tcpx_mem_kind kind);
 
 /* Number of sessions that poll busily: threads of the kinds then spin longer before they sleep. */
 extern _Atomic int mem_busy_sessions;
 
-/* Called with a GPU's PCI address by the thread that serves the GPU, when it starts; or NULL. */
+/* Called with a GPU's PCI address by the thread that serves it, at its start; NULL: no call. */
 extern void (*_Atomic mem_gpu_thread)(const char *pci);
 void mem_gpu_thread_starts(const char *pci);
 

@@ -18,6 +18,7 @@ struct tile {
 	uint32_t length[TILE], unit[TILE];
 };
 
+/* Loads n pieces from first on into the tile, with all threads of the block. */
 static __device__ __forceinline__ void stage_pieces(const struct mem_move_args *a, struct tile *t,
 						  uint32_t first, uint32_t n)
 {
@@ -33,7 +34,8 @@ static __device__ __forceinline__ void stage_pieces(const struct mem_move_args *
 	}
 }
 
-/* The piece that the unit belongs to: the last one from lo on whose first unit is not after it. */
+/* Returns the piece that the unit belongs to: the last one from lo on whose first unit is not
+ * after it. */
 static __device__ __forceinline__ uint32_t piece_of(const struct tile *t, uint32_t n, uint32_t lo,
 						    uint32_t unit)
 {
@@ -50,6 +52,7 @@ static __device__ __forceinline__ uint32_t piece_of(const struct tile *t, uint32
 	return lo;
 }
 
+/* Moves one unit of piece p with all lanes of a warp. */
 static __device__ __forceinline__ void move_unit(const struct tile *t, uint32_t p, uint32_t unit,
 						 uint32_t lane)
 {
@@ -74,8 +77,8 @@ extern "C" __global__ void __launch_bounds__(MEM_MOVE_THREADS)
 	uint32_t last = a.units - pos < a.share ? a.units : pos + a.share;
 	uint32_t beyond = a.first[blockIdx.x + 1] < a.count ? a.first[blockIdx.x + 1] + 1 : a.count;
 
-	/* one thread asks whether to stop; meanwhile the others fetch pieces, which takes as
-	 * long */
+	/* One thread asks whether to stop; meanwhile the others fetch pieces, which takes as
+	 * long. */
 	if (threadIdx.x == blockDim.x - 1)
 		halt = list_stopped((struct mem_copy_state *)a.state,
 				    (struct mem_copy_mark *)a.mark, a.serial);

@@ -16,10 +16,10 @@
 #define MEM_MOVE_UNIT 4096u /* bytes of the destination that a warp moves at once */
 
 /*
- * A piece has length bytes, 1 or more, and any alignment of src and dst. Destinations do not
- * overlap each other or a source. A piece consists of units: a unit ends at each multiple of
- * MEM_MOVE_UNIT bytes from the 16-byte word that holds the first byte of the destination. unit:
- * number of units of all pieces before this one.
+ * A piece has length bytes, 1 or more; src and dst may have any alignment. Destinations do not
+ * overlap each other or a source. A piece is divided into units, one per warp and step: a unit
+ * ends at each multiple of MEM_MOVE_UNIT bytes, counted from the aligned 16-byte word that holds
+ * the first byte of the destination. unit: number of units of all pieces before this one.
  */
 struct mem_move_piece {
 	uint64_t src, dst;
@@ -27,24 +27,26 @@ struct mem_move_piece {
 };
 
 /*
- * The only parameter of the kernel, by value. A list is one launch; mark, state and serial are
- * those of copy_abi.h, and so is the agreement about an abort. Block b moves the units from
- * b * share up to those of the next block. mem_move_plan fills in everything below count.
+ * The only parameter of the kernel, by value. A list is one launch; copy_abi.h says what mark,
+ * state and serial are and how the host aborts a list. Block b moves the units from b * share up
+ * to those of the next block. mem_move_plan fills in the fields from count on.
  *
  * Nothing but the pieces is read or written, not even in the same 16-byte word.
  */
 struct mem_move_args {
-	uint64_t pieces; /* struct mem_move_piece [count], mapped host memory */
-	uint64_t mark;	 /* struct mem_copy_mark, mapped host memory */
-	uint64_t state;	 /* struct mem_copy_state, GPU memory */
+	uint64_t pieces; /* struct mem_move_piece [count], in mapped host memory */
+	uint64_t mark;	 /* struct mem_copy_mark, in mapped host memory */
+	uint64_t state;	 /* struct mem_copy_state, in GPU memory */
 	uint32_t serial; /* even, not 0 */
 	uint32_t count;
 	uint32_t units, share;
 	uint32_t blocks; /* number of blocks of the launch */
-	/* Per block: the piece that its first unit belongs to; beyond the last block: count. */
+	/* Per block: the piece that its first unit belongs to; for blocks that the launch does not
+	 * have: count. */
 	uint16_t first[MEM_MOVE_BLOCKS + 1];
 };
 
+/* The number of units of a piece. */
 static inline
 #ifdef __CUDACC__
 	__host__ __device__

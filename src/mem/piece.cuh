@@ -3,19 +3,19 @@
  * A warp moves one piece of memory, of any length and any alignment of source and destination.
  *
  * The destination determines the division: a lane owns an aligned 16-byte word of it, and shifts
- * it out of two aligned words of the source, its own and that of the next lane; all loads of a step
- * are under way before the first store. Only the first and the last word of a piece, if partial,
- * are stored in parts. Nothing but the destination is written, and nothing outside of the given
- * bounds is read.
+ * its bytes out of two aligned words of the source: the word that this lane has loaded and that of
+ * the next lane. All loads of a step are under way before the first store. Only the first and the
+ * last word of a piece are stored in parts, if the piece has only a part of them. Nothing but the
+ * destination is written, and nothing outside of the given bounds is read.
  */
 #ifndef MEM_PIECE_CUH
 #define MEM_PIECE_CUH
 
 #include <stdint.h>
 
-#define WORD 16u	      /* bytes per lane and access */
+#define WORD 16u	      /* bytes of a lane's access */
 #define LANES 32u
-#define UNROLL 8u	      /* words per lane under way */
+#define UNROLL 8u	      /* words that a lane has under way */
 #define STEP (UNROLL * LANES) /* whole words of a step */
 #define ALL 0xffffffffu
 
@@ -66,7 +66,7 @@ static __device__ __forceinline__ uint4 piece_shifted(uint4 low, uint4 high, uin
 			  __funnelshift_r(x[2], x[3], bits), __funnelshift_r(x[3], x[4], bits));
 }
 
-/* Stores bytes from .. upto - 1 of the word at addr, which is aligned, with accesses as wide as
+/* Stores bytes from .. upto - 1 of the word to the aligned address addr, with accesses as wide as
  * possible. */
 static __device__ __forceinline__ void store_part(uint64_t addr, uint4 word, uint32_t from,
 						  uint32_t upto)
@@ -93,12 +93,12 @@ static __device__ __forceinline__ void store_part(uint64_t addr, uint4 word, uin
 	}
 }
 
-/* Moves up to STEP whole words to dst, which is aligned. by: misalignment of src. */
+/* Moves up to STEP whole words to the aligned address dst. by: src % WORD. */
 static __device__ __forceinline__ void move_words(uint64_t src, uint64_t dst, uint32_t words,
 						  uint32_t by, uint32_t lane,
 						  struct piece_bounds in)
 {
-	uint32_t need = words + (by ? 1 : 0); /* words of the source */
+	uint32_t need = words + (by ? 1 : 0); /* words of the source that have to be loaded */
 	uint64_t last = src - by + (uint64_t)(need - 1) * WORD;
 	bool first_part = by && src - by < in.lo, last_part = by && last + WORD > in.hi;
 	uint32_t begin = first_part ? 1 : 0, end = last_part ? need - 1 : need;
@@ -143,7 +143,8 @@ static __device__ __forceinline__ void move_words(uint64_t src, uint64_t dst, ui
 	}
 }
 
-/* Loads bytes from .. upto - 1 of the 16 at src; the other bytes of the result are undefined. */
+/* Loads bytes from .. upto - 1 of the 16 bytes at src; the other bytes of the result are
+ * undefined. */
 static __device__ __forceinline__ uint4 load_part(uint64_t src, uint32_t from, uint32_t upto,
 						  struct piece_bounds in)
 {

@@ -20,16 +20,17 @@
 #define SLOT_CHUNKS ((1u << SLOT_BITS) / SLOT_CHUNK)
 #define GENERATION_MASK ((1ull << (63 - SLOT_BITS)) - 1)
 
+/* An entry of the table of ids. */
 struct slot {
 	uint64_t generation; /* of the slot's region, or of its last one; 0: never used */
 	struct mem_region *region;
-	uint32_t next_free;
+	uint32_t next_free; /* index of the next free slot; used while region is NULL */
 };
 
 struct mem_regions {
 	pthread_rwlock_t lock; /* guards the fields below; the atomics of regions need no lock */
-	struct mem_keys keys;
-	uint32_t count, used, free_head; /* slots: live, ever used, first free one */
+	struct mem_keys keys;  /* each region's own key, and bound ones */
+	uint32_t count, used, free_head; /* live ids; slots ever used; first free slot */
 	struct slot *chunks[SLOT_CHUNKS];
 };
 
@@ -52,7 +53,7 @@ tcpx_status mem_regions_create(struct mem_regions **out_regions)
 	}
 	regions->free_head = NO_SLOT;
 	pthread_rwlockattr_init(&attr);
-#ifdef __GLIBC__ /* a stream of accesses must not starve a deregistration */
+#ifdef __GLIBC__ /* writers first: a stream of accesses must not starve a deregistration */
 	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
 #endif
 	pthread_rwlock_init(&regions->lock, &attr);
@@ -61,6 +62,7 @@ tcpx_status mem_regions_create(struct mem_regions **out_regions)
 	return TCPX_OK;
 }
 
+/* The slot with this index, which is below regions->used. */
 static struct slot *slot_at(struct mem_regions *regions, uint32_t index)
 {
 	return &regions->chunks[index / SLOT_CHUNK][index % SLOT_CHUNK];
@@ -85,6 +87,7 @@ void mem_regions_destroy(struct mem_regions *regions)
 	free(regions);
 }
 
+/* Takes a free slot. ERR_LIMIT, ERR_NO_MEMORY. Under the write lock. */
 static tcpx_status slot_take(struct mem_regions *regions, uint32_t *out_index)
 {
 	uint32_t index = regions->free_head;
@@ -111,7 +114,7 @@ static tcpx_status slot_take(struct mem_regions *regions, uint32_t *out_index)
 	return TCPX_OK;
 }
 
-/* Puts the region into the slot; returns its id. */
+/* Puts the region into the slot with the next generation; returns the id. */
 static uint64_t slot_fill(struct mem_regions *regions, uint32_t index, struct mem_region *region)
 {
 	struct slot *slot = slot_at(regions, index);
@@ -135,6 +138,8 @@ static void slot_empty(struct mem_regions *regions, uint64_t id)
 	regions->count--;
 }
 
+/* Checks and prepares the region without the lock, since probing memory and opening its staging
+ * pools are slow; then gives it key and id under the lock. */
 tcpx_status mem_region_add(struct mem_regions *regions, void *addr, uint64_t length,
 			   const tcpx_region_opts *opts, uint64_t *out_id)
 {
@@ -163,7 +168,9 @@ tcpx_status mem_region_add(struct mem_regions *regions, void *addr, uint64_t len
 	if (status)
 		goto out;
 	twin = mem_keys_twin(&regions->keys, region);
-	if (twin) { /* the region gets one more id; removing its last id quiesces it */
+	/* STABLE and registered before: the earlier region gets one more id; only the removal of
+	 * its last id quiesces it */
+	if (twin) {
 		atomic_fetch_add(&twin->refs, 1);
 		/* the mappings may have changed since the earlier registration */
 		atomic_store(&twin->traits, atomic_load(&region->traits));
@@ -193,7 +200,7 @@ tcpx_status mem_region_same(const struct mem_region *region)
 	return error_next("deregister the region and register what is there now");
 }
 
-/* Called under the lock. NULL: the id is stale. */
+/* Called under the lock. Returns the region with this id; NULL: the id is stale. */
 static struct mem_region *region_of_id(struct mem_regions *regions, uint64_t id)
 {
 	uint32_t index = id & INDEX_MASK;
@@ -231,8 +238,9 @@ void mem_region_put(struct mem_region *region)
 }
 
 /*
- * Either the access sees retired and backs off, or mem_region_quiesce sees the access in io: each
- * side writes its own variable and then reads the other's, both sequentially consistent.
+ * Takes an io reference. Either the access sees retired and backs off, or mem_region_quiesce sees
+ * the access in io: each side writes its own variable and then reads the other's, both
+ * sequentially consistent.
  */
 int mem_region_io_get(struct mem_region *region)
 {
@@ -287,7 +295,9 @@ tcpx_status mem_region_access(struct mem_regions *regions, const uint8_t *peer, 
 		if (!mem_region_io_get(region))
 			continue;
 		status = access_check(region, offset, length, right);
-		if (status) { /* all regions with this key give the same result */
+		/* the key stands for memory, rights and length, so all regions with this key give
+		 * the same result */
+		if (status) {
 			mem_region_io_put(region);
 			break;
 		}
@@ -322,7 +332,7 @@ tcpx_status mem_region_retire(struct mem_regions *regions, uint64_t id,
 	if (region && region->ids > 1) {
 		region->ids--;
 		slot_empty(regions, id);
-		/* this slot's reference; each other slot of the region has its own */
+		/* drops the reference of this slot; each other slot of the region has its own */
 		mem_region_put(region);
 	} else if (region) {
 		atomic_store(&region->retired, 1);

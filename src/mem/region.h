@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Region table of a session. The application names a region by id. A peer names it by key, and each
- * access is checked for rights and range. An access holds an io reference while it runs. A retired
- * region refuses new accesses, and is quiesced when the last io reference is gone. The struct is
- * freed with its last reference.
+ * Region table of a session. The application names a region by id. A peer names it by key, and
+ * each access is checked for rights and range. An access holds an io reference while it runs. A
+ * retired region refuses new accesses, and is quiesced when the last io reference is gone. The
+ * struct of a region is freed with the last of its struct references (refs).
  */
 #ifndef MEM_REGION_H
 #define MEM_REGION_H
@@ -18,8 +18,7 @@
 
 struct mem_region;
 
-/* A key by which peers name a region. Its fields do not change, except for the link of the
- * bucket. */
+/* A key by which peers name a region. Its fields do not change, except for next_same_bucket. */
 struct mem_key {
 	struct mem_key *next_same_bucket; /* under the table's lock */
 	struct mem_region *region;
@@ -64,7 +63,8 @@ struct mem_regions;
  * not be used, because it is in the connection info, so every peer could compute keys from it.
  * ERR_NO_MEMORY, ERR_SYSTEM (no random bytes). */
 tcpx_status mem_regions_create(struct mem_regions **out_regions);
-/* Regions that are still referenced stay valid until their last mem_region_put. */
+/* Frees the table. Regions that somebody still references stay valid until their last
+ * mem_region_put. */
 void mem_regions_destroy(struct mem_regions *regions);
 
 /* Registers memory. opts NULL: host memory that no peer may access. ERR_INVALID (NULL, zero,
@@ -74,24 +74,25 @@ void mem_regions_destroy(struct mem_regions *regions);
 tcpx_status mem_region_add(struct mem_regions *regions, void *addr, uint64_t length,
 			   const tcpx_region_opts *opts, uint64_t *out_id);
 
-/* Whether the memory is still the allocation that was registered; if not: ERR_STALE. */
+/* TCPX_OK if the memory is still the allocation that was registered, else ERR_STALE. */
 tcpx_status mem_region_same(const struct mem_region *region);
 
-/* Whether the memory has the traits. If it did not at the last check, its mappings are checked
- * again. ERR_INVALID: no; the last error has the address. */
+/* TCPX_OK if the memory has all of these traits. If it lacked one at the last check, its mappings
+ * are checked again. ERR_INVALID: it lacks one; the last error has the address. */
 tcpx_status mem_region_allows(struct mem_region *region, uint32_t traits);
 
+/* Whether the region is memory of a file, which may vanish. */
 static inline int mem_region_vanishes(const struct mem_region *region)
 {
 	return (atomic_load_explicit(&region->traits, memory_order_relaxed) & MEM_MAY_VANISH) != 0;
 }
 
 /* Checks the arguments of a registration and the memory, and fills in the fields of region that
- * follow from them. */
+ * follow from them. The errors are those of mem_region_add. */
 tcpx_status mem_region_check(void *addr, uint64_t length, const tcpx_region_opts *opts,
 			     struct mem_region *region);
 
-/* Returns the region with a struct reference, or NULL if the id is stale or the region retired. */
+/* Returns the region with a struct reference; NULL: the id is stale, or the region is retired. */
 struct mem_region *mem_region_get(struct mem_regions *regions, uint64_t id);
 void mem_region_put(struct mem_region *region);
 void mem_region_hold(struct mem_region *region); /* adds a reference; the caller has one */
@@ -99,13 +100,13 @@ void mem_region_hold(struct mem_region *region); /* adds a reference; the caller
 /* Takes an io reference; returns 0 if the region is retired. Lock-free. The caller holds a struct
  * reference until after its mem_region_io_put. */
 int mem_region_io_get(struct mem_region *region);
-/* Drops an io reference; the last one of a retired region wakes the waiters. Lock-free
- * otherwise. */
+/* Drops an io reference; the last one of a retired region wakes the waiters. Lock-free, except for
+ * that wake-up. */
 void mem_region_io_put(struct mem_region *region);
 
-/* The region's key for the peer that proves this public key (MEM_PEER_BYTES): the same one each
- * time, valid as long as the region. ERR_STALE (retired), ERR_LIMIT (MEM_BOUND_MAX),
- * ERR_NO_MEMORY. */
+/* The region's key for the peer with this public key (MEM_PEER_BYTES), which it must have proven:
+ * the same key each time, valid as long as the region. ERR_STALE (retired), ERR_LIMIT
+ * (MEM_BOUND_MAX), ERR_NO_MEMORY. */
 tcpx_status mem_region_bind(struct mem_regions *regions, struct mem_region *region,
 			    const uint8_t *peer, uint64_t *out_key);
 
@@ -116,24 +117,25 @@ tcpx_status mem_region_bind(struct mem_regions *regions, struct mem_region *regi
 tcpx_status mem_region_access(struct mem_regions *regions, const uint8_t *peer, uint64_t key,
 			      uint64_t offset, uint64_t length, uint32_t right,
 			      struct mem_region **out_region);
-/* Checks a further range for the same key and peer while the access of the caller runs; takes no
- * lock and no further references. */
+/* Checks a further range for the key and peer of an access that the caller has begun; takes no
+ * lock and no further references. ERR_REMOTE_RIGHTS, ERR_REMOTE_RANGE. */
 tcpx_status mem_region_access_more(const struct mem_region *region, uint64_t offset,
 				   uint64_t length, uint32_t right);
 void mem_region_access_end(struct mem_region *region); /* drops the io and the struct reference */
 
-/* Refuses new accesses. *out_region has a struct reference, which the caller must put in any case;
- * NULL: the region had several ids; this one is removed, and accesses go on. May be called again on
- * a retired region (after ERR_BUSY, or from two threads at once). ERR_STALE: no region has this
- * id. */
+/* Refuses new accesses to the region with this id. *out_region has a struct reference, which the
+ * caller must put in any case; NULL: the region had several ids; this one is removed, and accesses
+ * go on. May be called again on a retired region (after ERR_BUSY, or from two threads at once).
+ * ERR_STALE: no region has this id. */
 tcpx_status mem_region_retire(struct mem_regions *regions, uint64_t id,
 			      struct mem_region **out_region);
-/* Waits until no access runs, at most until the absolute deadline (< 0: no limit): TCPX_OK or
- * ERR_BUSY. */
+/* Waits until no access to the retired region runs: TCPX_OK; ERR_BUSY: the deadline (absolute; <
+ * 0: none) has passed. */
 tcpx_status mem_region_quiesce(struct mem_region *region, int64_t deadline_ns);
-/* Called after quiesce: removes the id and drops the reference of the table; idempotent. */
+/* Called after quiesce: removes the id and the keys of the region, and drops the reference of the
+ * table. Does nothing if the id is removed already. */
 void mem_region_remove(struct mem_regions *regions, uint64_t id);
 
-uint32_t mem_regions_count(struct mem_regions *regions);
+uint32_t mem_regions_count(struct mem_regions *regions); /* number of ids */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys of regions: their computation, and the hash that finds them. */
+/* Keys of regions: computes them, and finds them in a hash. */
 #include "mem/region_key.h"
 
 #include <stdlib.h>
@@ -11,10 +11,11 @@
 
 #define BUCKETS_MIN 64u
 
-/* A key of a region that is bound to one peer. */
+/* A key of a region that serves one peer only. */
 struct bound_key {
-	struct mem_key name; /* first, so that its address is that of the struct */
-	struct bound_key *next_of_region;
+	/* the entry in the hash; first, so that a pointer to it can be freed as the struct */
+	struct mem_key name;
+	struct bound_key *next_of_region; /* list of the region's bound keys */
 	uint8_t peer[MEM_PEER_BYTES];
 };
 
@@ -100,6 +101,7 @@ static void key_unlink(struct mem_keys *keys, struct mem_key *name)
 	keys->count--;
 }
 
+/* Whether the peer may use the key. */
 static bool key_serves(const struct mem_key *name, const uint8_t *peer)
 {
 	return !name->peer || (peer && !memcmp(name->peer, peer, MEM_PEER_BYTES));
@@ -115,8 +117,9 @@ struct mem_key *mem_keys_find(const struct mem_keys *keys, uint64_t key, const u
 	return name;
 }
 
-/* The inputs of own and bound keys differ in length, which SipHash includes, so no bound key has
- * the input of an own key. */
+/* Hashes an input of which the first 16 bytes are replaced by a part of the secret, and erases it.
+ * The inputs of own and bound keys differ in length, which SipHash includes, so no bound key has
+ * the input of an own key. Never returns 0. */
 static uint64_t hash_key_text(const struct mem_keys *keys, void *text, size_t bytes)
 {
 	uint64_t key;
@@ -143,8 +146,8 @@ static uint64_t own_key(const struct mem_keys *keys, const struct mem_region *re
 	return hash_key_text(keys, &text, sizeof(text));
 }
 
-/* The input has the region's own key, which is secret and stands for all fields of the region and
- * for its salt. */
+/* A key of the region for one peer. The region's own key, which is secret, stands in the input for
+ * all fields of the region and for its salt. */
 static uint64_t bound_key_for(const struct mem_keys *keys, const struct mem_region *region,
 			      const uint8_t *peer, uint64_t salt)
 {
@@ -179,8 +182,9 @@ struct mem_region *mem_keys_twin(const struct mem_keys *keys, const struct mem_r
 	return NULL;
 }
 
-/* Whether the key is in use for anything but this region (or a STABLE registration of the same
- * memory) and this peer. peer: the peer that the key will be bound to; NULL: none. */
+/* Whether the key is used for another region or another peer. A STABLE registration of the same
+ * memory counts as the same region. peer: the peer that the key will be bound to; NULL: an own
+ * key. */
 static bool key_clashes(const struct mem_keys *keys, const struct mem_region *region, uint64_t key,
 			const uint8_t *peer)
 {
@@ -230,6 +234,7 @@ void mem_keys_remove(struct mem_keys *keys, struct mem_region *region)
 	}
 }
 
+/* Whether the region has this key bound to the peer already. */
 static bool is_bound(const struct mem_keys *keys, const struct mem_region *region, uint64_t key,
 		     const uint8_t *peer)
 {

@@ -8,8 +8,8 @@
 
 #define MAP_ALL "register memory of which every page is mapped"
 
-/* Memory whose mappings the kernel cannot report counts as readable, writable and able to
- * vanish. */
+/* Sets region->traits from the mappings and returns what was found. Memory whose mappings the
+ * kernel cannot report counts as readable, writable and able to vanish. */
 static struct sys_maps check_mappings(struct mem_region *region)
 {
 	struct sys_maps maps = {.readable = 1, .writable = 1, .file = 1};
@@ -26,6 +26,7 @@ static struct sys_maps check_mappings(struct mem_region *region)
 	return maps;
 }
 
+/* Sets the error that the memory cannot be read (or written), with the first address where. */
 static tcpx_status mapping_error(const struct mem_region *region, const struct sys_maps *maps,
 				 int write)
 {
@@ -45,7 +46,7 @@ static tcpx_status mapping_error(const struct mem_region *region, const struct s
 			 (void *)region->base, region->length, verb, at, perms);
 }
 
-/* Refuses a right that the memory lacks, as RDMA drivers do. */
+/* Refuses a right that the mappings of the memory do not allow, as RDMA drivers do. ERR_INVALID. */
 static tcpx_status check_rights(struct mem_region *region)
 {
 	struct sys_maps maps = check_mappings(region);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pools of staging memory: a buddy system over a few allocations of the kind, quotas and a waiting
- * queue. Pinning memory takes long (about 0.3 ms per MiB), so a pool opens with one part, and a
- * thread adds the others.
+ * Pools of staging memory: a buddy system over several parts, each one allocation of the kind,
+ * with quotas and a queue of waiting clients. Pinning memory takes long (about 0.3 ms per MiB), so
+ * a pool opens with one part, and a thread adds the others.
  */
 #include "mem/staging.h"
 
@@ -16,8 +16,8 @@
 #include "sys/cpu.h"
 
 #define DEVICES_MAX 64
-#define ORDERS 11		      /* MEM_SLOT_MIN << 10 = MEM_SLOT_MAX */
-#define PART_BYTES (2 * MEM_SLOT_MAX) /* two of the largest slots */
+#define ORDERS 11		      /* sizes of slots: MEM_SLOT_MIN << 10 = MEM_SLOT_MAX */
+#define PART_BYTES (2 * MEM_SLOT_MAX) /* bytes of a part: two of the largest slots */
 
 _Static_assert((MEM_SLOT_MIN << (ORDERS - 1)) == MEM_SLOT_MAX, "orders");
 
@@ -31,29 +31,35 @@ struct mem_staging {
 	pthread_mutex_t lock;
 	const struct mem_kind *kind;
 	uint32_t device;
-	struct part *parts;	/* sorted by offset */
-	struct part *by_addr;	/* the same parts, sorted by address */
-	uint32_t nparts;	/* parts that are allocated */
-	uint64_t bytes, used;	/* bytes of all parts when none is missing; bytes of slots in use */
-	uint64_t *free[ORDERS]; /* per order, a bit per slot: the whole slot is free */
-	uint32_t nfree[ORDERS], words[ORDERS];
-	struct list_node line, patient; /* waiting clients (mem_stager): impatient, patient */
-	struct list_node growing;	/* in all.growing */
-	bool grows;			/* the thread adds parts; under all.grow_lock */
+	struct part *parts;   /* sorted by offset */
+	struct part *by_addr; /* the same parts, sorted by address */
+	uint32_t nparts;      /* parts that are allocated */
+	/* bytes of all parts when the pool has grown; bytes of slots in use */
+	uint64_t bytes, used;
+	/* per order, a bit per slot: the whole slot is free (and not part of a larger free one) */
+	uint64_t *free[ORDERS];
+	uint32_t nfree[ORDERS], words[ORDERS]; /* per order: free slots; length of free in words */
+	/* waiting clients (mem_stager), first come first: those that are not patient; patient
+	 * ones */
+	struct list_node line, patient;
+	struct list_node growing; /* element of all.growing */
+	bool grows;		  /* the thread will add parts to it; under all.grow_lock */
 };
 
 static struct {
 	pthread_mutex_t lock; /* serialises opening and stopping */
 	struct mem_staging *_Atomic pool[MEM_KINDS][DEVICES_MAX][2];
 	pthread_once_t once;
-	int fork_err;
+	int fork_err; /* errno of the fork handler's registration; 0: registered */
 
-	/* The thread that lets pools grow. It never takes all.lock. */
+	/* The thread that lets pools grow. It never takes all.lock, under which it is joined. */
 	pthread_mutex_t grow_lock;
-	struct list_node growing; /* pools that lack parts, in turn; under grow_lock */
-	bool grows, stop;	  /* the thread runs; it is to end; under grow_lock */
-	pthread_t thread;	  /* under lock */
-	bool joinable;		  /* under lock */
+	/* pools that lack parts; the thread serves them in turn; under grow_lock */
+	struct list_node growing;
+	/* the thread has work or runs; the thread is to end; both under grow_lock */
+	bool grows, stop;
+	pthread_t thread; /* under lock */
+	bool joinable;	  /* thread must be joined; under lock */
 } all = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.once = PTHREAD_ONCE_INIT,
@@ -62,7 +68,7 @@ static struct {
 
 void (*_Atomic mem_staging_grown)(struct mem_staging *pool);
 
-/* A forked child has neither the thread nor the memory. */
+/* In a forked child: forgets all pools. The child has neither the thread nor the memory. */
 static void staging_forked(void)
 {
 	pthread_mutex_init(&all.lock, NULL);
@@ -95,6 +101,7 @@ static bool bit_take(struct mem_staging *pool, unsigned order, uint32_t index)
 	return true;
 }
 
+/* Index of the free slot of this order with the lowest offset; there is one. */
 static uint32_t lowest_free(const struct mem_staging *pool, unsigned order)
 {
 	uint32_t word = 0;
@@ -104,6 +111,7 @@ static uint32_t lowest_free(const struct mem_staging *pool, unsigned order)
 	return word * 64 + (uint32_t)__builtin_ctzll(pool->free[order][word]);
 }
 
+/* The order of the smallest slot that holds so many bytes; ORDERS: none does. */
 static unsigned order_of(uint64_t bytes)
 {
 	unsigned order = 0;
@@ -135,6 +143,7 @@ static void staging_pool_free(struct mem_staging *pool)
 	free(pool);
 }
 
+/* Whether the pool has all its parts. */
 static bool pool_whole(const struct mem_staging *pool)
 {
 	return (uint64_t)pool->nparts * PART_BYTES >= pool->bytes;
@@ -147,7 +156,7 @@ static int part_compare(const void *a, const void *b)
 	return one->addr < two->addr ? -1 : one->addr > two->addr;
 }
 
-/* Allocates the next part. Slow. */
+/* Allocates the next part and adds its slots as free ones. Slow. */
 static tcpx_status pool_grow(struct mem_staging *pool)
 {
 	uint8_t *addr = pool->kind->slot_alloc(PART_BYTES, pool->device);
@@ -165,6 +174,8 @@ static tcpx_status pool_grow(struct mem_staging *pool)
 	return TCPX_OK;
 }
 
+/* Allocates the tables of a pool for all its parts. Returns false without memory;
+ * staging_pool_free frees what was allocated. */
 static bool pool_tables(struct mem_staging *pool)
 {
 	uint64_t parts = pool->bytes / PART_BYTES;
@@ -181,7 +192,7 @@ static bool pool_tables(struct mem_staging *pool)
 	return pool->parts && pool->by_addr;
 }
 
-/* Makes a pool with its first part. */
+/* Makes a pool with its first part. ERR_NO_MEMORY. */
 static tcpx_status staging_pool_new(const struct mem_kind *kind, uint32_t device,
 				    struct mem_staging **out_pool)
 {
@@ -211,7 +222,8 @@ static tcpx_status staging_pool_new(const struct mem_kind *kind, uint32_t device
 	return TCPX_OK;
 }
 
-/* Adds the next part; without memory for it the pool stays as large as it is. */
+/* Adds the next part and calls mem_staging_grown. If the part cannot be allocated, pool->bytes is
+ * lowered to what the pool has, so that it does not grow again. */
 static void pool_grow_once(struct mem_staging *pool)
 {
 	void (*grown)(struct mem_staging *) = atomic_load(&mem_staging_grown);
@@ -254,7 +266,8 @@ static void *grow_main(void *arg)
 	}
 }
 
-/* Joins the thread, which found nothing more to do or was told to stop. Under all.lock. */
+/* Joins the thread, if there is one; it has found no pool that lacks parts, or was told to stop.
+ * Under all.lock. */
 static void grow_join(void)
 {
 	if (all.joinable)
@@ -262,7 +275,7 @@ static void grow_join(void)
 	all.joinable = false;
 }
 
-/* Ends the thread; pools that lack parts stay as they are. Under all.lock. */
+/* Ends the thread; pools that lack parts keep the parts that they have. Under all.lock. */
 static void grow_stop(void)
 {
 	struct list_node *node;
@@ -276,7 +289,8 @@ static void grow_stop(void)
 	all.stop = all.grows = false;
 }
 
-/* Lets the thread add the parts that the pool lacks. Under all.lock. */
+/* Lets the thread add the parts that the pool lacks; starts the thread if needed. Under
+ * all.lock. */
 static tcpx_status grow_start(struct mem_staging *pool)
 {
 	tcpx_status status = TCPX_OK;
@@ -321,7 +335,8 @@ tcpx_status mem_staging_open(const struct mem_kind *kind, uint32_t device)
 		if (status == TCPX_OK)
 			atomic_store(&pools[direction], pool);
 	}
-	/* After both pools have a part, because allocations wait for each other in the driver. */
+	/* Both pools get their first part before the thread starts, because allocations wait for
+	 * each other in the driver. */
 	for (direction = 0; direction < 2 && status == TCPX_OK; direction++)
 		status = grow_start(atomic_load(&pools[direction]));
 	pthread_mutex_unlock(&all.lock);
@@ -373,16 +388,18 @@ void mem_stager_init(struct mem_stager *stager, struct mem_staging *pool)
 	list_init(&stager->waiting);
 }
 
+/* The address of the slot at an offset in the pool. */
 static uint8_t *slot_at_offset(const struct mem_staging *pool, uint64_t offset)
 {
 	return pool->parts[offset / PART_BYTES].addr + offset % PART_BYTES;
 }
 
+/* The offset of a slot in the pool. */
 static uint64_t slot_offset(const struct mem_staging *pool, const uint8_t *slot)
 {
 	uint32_t low = 0, high = pool->nparts;
 
-	while (high - low > 1) { /* the last part that begins at slot or before it */
+	while (high - low > 1) { /* finds the last part whose address is not above slot */
 		uint32_t mid = (low + high) / 2;
 
 		if (pool->by_addr[mid].addr <= slot)
@@ -393,6 +410,8 @@ static uint64_t slot_offset(const struct mem_staging *pool, const uint8_t *slot)
 	return pool->by_addr[low].at + (uint64_t)(slot - pool->by_addr[low].addr);
 }
 
+/* Takes the free slot with the lowest offset, dividing a larger one if none of this order is free;
+ * NULL: none. Under the lock. */
 static void *slot_take_order(struct mem_staging *pool, unsigned order)
 {
 	unsigned from = order;
@@ -412,13 +431,15 @@ static void *slot_take_order(struct mem_staging *pool, unsigned order)
 	return slot_at_offset(pool, (uint64_t)index * ((uint64_t)MEM_SLOT_MIN << order));
 }
 
+/* Whether the client would hold at most half of the pool with a slot of this size more. */
 static bool within_half(const struct mem_staging *pool, const struct mem_stager *stager,
 			uint64_t size)
 {
 	return stager->held + size <= pool->bytes / 2;
 }
 
-/* Whether a slot is free and the client may take it without exceeding half of the pool. */
+/* Whether a slot of this size is free, and the client (if any) may take it without exceeding half
+ * of the pool. */
 static bool could_take(const struct mem_staging *pool, const struct mem_stager *stager,
 		       uint64_t size)
 {
@@ -431,7 +452,8 @@ static bool could_take(const struct mem_staging *pool, const struct mem_stager *
 	return order < ORDERS;
 }
 
-/* Queues the client; returns whether it was not queued before. */
+/* Queues the client for a slot of this size, or changes what it waits for. Returns whether it was
+ * not queued before. */
 static bool queue_client(struct mem_staging *pool, struct mem_stager *stager, uint64_t size,
 			 bool patient)
 {
@@ -446,7 +468,7 @@ static bool queue_client(struct mem_staging *pool, struct mem_stager *stager, ui
 	return lined;
 }
 
-/* Whether clients that are not patient wait, apart from this one. */
+/* Whether a client that is not patient waits, apart from this one. */
 static bool others_wait(const struct mem_staging *pool, const struct mem_stager *stager)
 {
 	const struct list_node *first = pool->line.next;
@@ -494,7 +516,8 @@ void mem_staging_give(struct mem_staging *pool, void *slot, uint64_t bytes,
 	pthread_mutex_unlock(&pool->lock);
 }
 
-/* Skips clients that hold their half: they wait for their own slots and must not block others. */
+/* The first client in the line that can get its slot now; NULL: none. Skips clients that already
+ * hold half of the pool: they wait for slots of their own and must not block others. */
 static struct mem_stager *first_servable(struct mem_staging *pool, struct list_node *line)
 {
 	struct list_node *pos;

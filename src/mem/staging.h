@@ -25,8 +25,8 @@ enum mem_direction { MEM_OUT = 0, MEM_IN = 1 }; /* data to send; received data t
 
 struct mem_staging;
 
-/* A client of one pool: zeroed, then passed to mem_stager_init. Only the pool accesses its
- * fields. */
+/* A client of one pool: zeroed, then passed to mem_stager_init. Only functions of this file access
+ * its fields. */
 struct mem_stager {
 	struct mem_staging *pool;
 	struct list_node waiting;
@@ -34,14 +34,16 @@ struct mem_stager {
 	bool patient;	     /* waits with low priority */
 };
 
-/* Called after each growth of a pool, by the thread that allocates: waiting clients may get a slot
- * (mem_staging_offer). Set before the first pool opens; NULL: no client waits. */
+/* Called after each growth of a pool, by the thread that allocates, because waiting clients may
+ * get a slot now (mem_staging_offer). Set before the first pool opens. NULL: no call. */
 extern void (*_Atomic mem_staging_grown)(struct mem_staging *pool);
 
-/* Opens the pools of a device, one per direction. ERR_NO_MEMORY; errors of slot_alloc. Any thread,
- * may take some milliseconds. */
+/* Opens the pools of a device that are not open yet, one per direction. ERR_NO_MEMORY (also: no
+ * memory can be pinned), ERR_LIMIT (device number; threads), ERR_SYSTEM. Any thread, may take some
+ * milliseconds. */
 tcpx_status mem_staging_open(const struct mem_kind *kind, uint32_t device);
-/* Frees the pools that have no slot in use. Called when the runtime ends. */
+/* Ends the thread that allocates and frees the pools that have no slot in use. Called when the
+ * runtime ends. */
 void mem_staging_stop(void);
 
 /* Ordinary memory, page aligned, for a caller that gets no slot of a pool; NULL: no memory. */
@@ -50,24 +52,28 @@ void *mem_spill_alloc(size_t bytes);
 /* The pool of a device and direction; NULL: it is not open. */
 struct mem_staging *mem_staging_get(enum tcpx_mem_kind kind, uint32_t device,
 				    enum mem_direction direction);
-/* Announces that slots of the pool will be filled soon: see mem_kind.rouse. */
+/* Announces that slots of the pool will be filled within a millisecond: see mem_kind.rouse. */
 void mem_staging_rouse(const struct mem_staging *pool);
 void mem_stager_init(struct mem_stager *stager, struct mem_staging *pool);
 
-/* Takes a slot for bytes <= MEM_SLOT_MAX; NULL: none is available to the client. stager NULL: no
- * client, so the limit of half a pool does not apply. If out_lined is set, a client that gets no
- * slot is queued, with the priority of this call; *out_lined: it was not queued before. Any
- * thread. */
+/* Takes a slot for bytes <= MEM_SLOT_MAX; NULL: none is available to the client. stager NULL: the
+ * caller is no client, so the limit of half a pool does not apply. If out_lined is not NULL, a
+ * client that gets no slot is queued, with the priority that patient says; *out_lined: it was not
+ * queued before. Any thread. */
 void *mem_staging_take(struct mem_staging *pool, uint64_t bytes, struct mem_stager *stager,
 		       bool patient, bool *out_lined);
+/* Returns a slot that mem_staging_take gave for this many bytes and this client. Wakes no client:
+ * see mem_staging_offer. */
 void mem_staging_give(struct mem_staging *pool, void *slot, uint64_t bytes,
 		      struct mem_stager *stager);
-/* The first waiting client for which there is a slot, removed from the queue; NULL: none. */
+/* Removes and returns the first waiting client for which there is a slot now, so that the caller
+ * lets it try again; NULL: none. Patient clients are considered only if no other waits. */
 struct mem_stager *mem_staging_offer(struct mem_staging *pool);
-/* Whether a client that is not patient waits and could use slots that the stager returns: it is the
- * stager itself, or a client below its half. stager NULL: slots of any client. */
+/* Whether slots that the stager returns would help a client that waits and is not patient: the
+ * stager itself, or a client that may take a slot without exceeding half of the pool. stager NULL:
+ * slots of any client. */
 bool mem_staging_short(struct mem_staging *pool, const struct mem_stager *stager);
-uint64_t mem_stager_held(struct mem_stager *stager);
+uint64_t mem_stager_held(struct mem_stager *stager); /* bytes of slots that it holds */
 uint64_t mem_staging_used(struct mem_staging *pool); /* bytes of slots in use */
 
 #endif

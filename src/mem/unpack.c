@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The unpacker: jobs become launches; launches end in the order of their stream, and jobs with
- * them. */
+/* The unpacker: pushed jobs become launches, and a job ends when its launch has ended. */
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "mem/unpack_priv.h"
 
-#define LOOKS 1024u		   /* calls of mem_unpack_test between reads of the clock */
-#define ASK_NS (100 * CLOCK_MS_NS) /* the driver is asked if a word does not change for this long */
+#define LOOKS 1024u /* calls of unpack_ask for each read of the clock */
+/* if a word does not change for this long, the driver is asked */
+#define ASK_NS (100 * CLOCK_MS_NS)
 
 enum unpack_job_state { JOB_QUEUED = 1, JOB_LAUNCHED, JOB_OVER };
 
+/* The slot of the next launch, which is being filled. */
 static struct unpack_slot *slot_open(struct mem_unpack *u)
 {
 	return &u->slots[(u->launched + 1) % UNPACK_SLOTS];
@@ -89,8 +90,8 @@ static struct unpack_lane *lane_of(struct mem_unpack *u, uint64_t serial)
 	return &u->lanes[serial % UNPACK_LANES];
 }
 
-/* Reads the lane's word. It is the number of one of the last few launches, so its low bits
- * suffice. */
+/* Reads the lane's word and updates lane->known. The word is the number of one of the last few
+ * launches, so its low bits suffice. */
 static void lane_look(struct mem_unpack *u, struct unpack_lane *lane)
 {
 	uint32_t word = atomic_load_explicit(lane->word, memory_order_acquire);
@@ -102,7 +103,8 @@ static void lane_look(struct mem_unpack *u, struct unpack_lane *lane)
 	u->moved_ns = 0;
 }
 
-/* Updates the jobs of a slot that is being launched. status: OK, or why they fail. */
+/* Detaches the jobs of a slot and gives them the number of their launch and their state. status:
+ * TCPX_OK, or why they fail. */
 static void slot_leave(struct unpack_slot *slot, tcpx_status status, uint64_t serial, int state)
 {
 	struct mem_unpack_job *job, *next;
@@ -117,6 +119,8 @@ static void slot_leave(struct unpack_slot *slot, tcpx_status status, uint64_t se
 	slot->last = &slot->first;
 }
 
+/* Launches the slot that is being filled. If the launch fails and nothing of it is in the lane,
+ * its jobs end at once, else when the lane has passed it. */
 static void unpack_launch(struct mem_unpack *u)
 {
 	struct unpack_slot *slot = slot_open(u);
@@ -134,7 +138,9 @@ static void unpack_launch(struct mem_unpack *u)
 	u->launched = lane_of(u, serial)->last = serial;
 	u->counts.launches++;
 	slot_leave(slot, status, serial, JOB_LAUNCHED);
-	slot_reset(slot_open(u)); /* its previous launch was in the same lane, so it has ended */
+	/* its previous launch was in the lane of the launch just made, which had to be free, so it
+	 * has ended */
+	slot_reset(slot_open(u));
 }
 
 void mem_unpack_flush(struct mem_unpack *u)
@@ -181,15 +187,15 @@ static tcpx_status check_job(const struct mem_unpack *u, const struct mem_unpack
 	return TCPX_OK;
 }
 
-/* Whether the job fits into the slot. A fragment becomes one piece, and one more for each step of a
- * warp that it is longer. */
+/* Whether the job fits into the slot besides the jobs in it. A fragment becomes one piece, and one
+ * more for each full step of a warp in it. */
 static int slot_room(const struct mem_unpack *u, const struct unpack_slot *slot,
 		     const struct mem_unpack_job *job)
 {
 	uint64_t most = job->nfrags + job->expect / (MEM_UNPACK_WORDS * 16u);
 
 	if (!slot->first)
-		return 1; /* every job fits into an empty slot */
+		return 1; /* an empty slot has room for every job */
 	return slot->src == job->src && most <= MEM_UNPACK_PIECES - slot->count &&
 	       slot->bytes <= u->stage_bytes && job->expect <= u->stage_bytes - slot->bytes;
 }
@@ -229,9 +235,9 @@ tcpx_status mem_unpack_push(struct mem_unpack *u, struct mem_unpack_job *job)
 	return TCPX_OK;
 }
 
-/* Asks the lanes if words are never written, or have not changed for long. The first error that a
- * lane reports breaks the unpacker. Jobs under way end when a lane reports a second error, because
- * the first may be that of a call that did nothing. */
+/* Asks the lanes if the words are never written or have not changed for ASK_NS. An error of a lane
+ * breaks the unpacker. Jobs under way end only when a lane reports an error while the unpacker is
+ * broken already, because the first error may come from a call that had no effect on the lanes. */
 static void unpack_ask(struct mem_unpack *u)
 {
 	int was_broken = u->broken != TCPX_OK;
@@ -255,7 +261,8 @@ static void unpack_ask(struct mem_unpack *u)
 		u->lost = 1;
 }
 
-/* Ends a launched job if its launch has ended, or will move no more bytes. */
+/* Ends a launched job if its launch has ended, or if the unpacker is lost, so that no more bytes
+ * move. */
 static void launched_look(struct mem_unpack *u, struct mem_unpack_job *job)
 {
 	struct unpack_lane *lane = lane_of(u, job->serial);

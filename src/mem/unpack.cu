@@ -11,14 +11,15 @@
 
 static_assert(STEP == MEM_UNPACK_WORDS, "the host divides long fragments so");
 
-/* The pool may be read without bounds: aligned words that hold a byte of a fragment are readable as
- * a whole. */
+/* The pool may be read without bounds: an aligned word that holds a byte of a fragment is readable
+ * as a whole. */
 #define POOL (struct piece_bounds){0, UINT64_MAX}
 
-/* The last block of the launch reports that all bytes are in place. The stores of threads come
- * before the barrier of their block, and the barrier before its fence and count. The last count
- * comes after the others, and its fence and word after that. So the word comes after all bytes, for
- * every observer in the system. */
+/* Called by all threads of a block when its bytes are stored; the last block of the launch stores
+ * the serial to the word. The stores of the threads come before the barrier of their block, and
+ * the barrier before the fence and the count of the block. The last count comes after all others,
+ * and the system fence and the store of the word come after the last count. So for every observer
+ * in the system the word comes after all bytes. */
 static __device__ __forceinline__ void block_end(const struct mem_unpack_args *a)
 {
 	__syncthreads();
@@ -44,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(MEM_UNPACK_THREADS, MEM_UNPACK_SM_B
 	block_end(&a.args);
 }
 
-/* One piece per warp at a time; the next pieces are fetched over the bus meanwhile. */
+/* A warp moves one piece at a time; meanwhile the block fetches the next pieces over the bus. */
 extern "C" __global__ void __launch_bounds__(MEM_UNPACK_THREADS, MEM_UNPACK_SM_BLOCKS)
 	mem_unpack_list(const __grid_constant__ struct mem_unpack_args a)
 {

@@ -17,14 +17,14 @@
 
 struct mem_unpack;
 
-/* How bytes move. */
+/* How the bytes of a message move from the pool to their destination. */
 enum mem_unpack_mode {
 	MEM_UNPACK_KERNEL, /* one kernel for all pushed jobs */
 	MEM_UNPACK_D2D,	   /* a device copy for each fragment */
 	MEM_UNPACK_HOST,   /* gathered in host memory, then written in as few copies as possible */
 	MEM_UNPACK_CPU,	   /* the calling thread copies in flush; all memory is host memory */
-	MEM_UNPACK_NONE,   /* not at all: jobs are checked and end; the content of their destination
-			    * is not valid */
+	/* not at all: jobs are checked and end; the content of their destination is not valid */
+	MEM_UNPACK_NONE,
 };
 
 struct mem_unpack_opts {
@@ -35,10 +35,10 @@ struct mem_unpack_opts {
 
 #define MEM_UNPACK_JOB_MAX (16ull << 20)
 
-/* One message. The caller keeps it until mem_unpack_test has reported its end, and sets the fields
- * up to expect. */
+/* One message of the plugin, to be unpacked. The caller keeps the struct until mem_unpack_test has
+ * reported its end, and sets the fields up to expect. */
 struct mem_unpack_job {
-	const struct base_frag *frags; /* read by push only */
+	const struct base_frag *frags; /* list of the plugin; read by mem_unpack_push only */
 	uint64_t nfrags;	 /* number of fragments, at most MEM_UNPACK_FRAGS; 0 for 0 bytes */
 	uint64_t src, src_bytes; /* the pool: a GPU address, a multiple of 16 */
 	uint64_t dst, dst_bytes; /* the posted buffer: any alignment; accessible to the GPU */
@@ -55,9 +55,9 @@ struct mem_unpack_job {
 };
 
 /*
- * Opens an unpacker. ERR_INVALID (options), ERR_UNSUPPORTED (no driver; KERNEL: no kernel for this
- * GPU, or its driver does not compile PTX), ERR_NO_MEMORY, ERR_SYSTEM. Slow: it loads a module and
- * pins memory.
+ * Opens an unpacker. ERR_INVALID (options), ERR_UNSUPPORTED (no driver; mode KERNEL: no kernel for
+ * this GPU, or its driver does not compile PTX), ERR_NO_MEMORY, ERR_SYSTEM. Slow: it loads a
+ * module and pins memory.
  */
 tcpx_status mem_unpack_open(const struct mem_unpack_opts *opts, struct mem_unpack **out_unpack);
 
@@ -65,8 +65,8 @@ tcpx_status mem_unpack_open(const struct mem_unpack_opts *opts, struct mem_unpac
  * that others wait for must not call it. NULL is allowed. */
 void mem_unpack_close(struct mem_unpack *unpack);
 
-/* Allows destinations on that GPU too (relay: the kernel runs where the pool is). Its own GPU is
- * always allowed. ERR_UNSUPPORTED: no peer access. Slow. */
+/* Allows destinations in memory of another GPU (relay: the kernel runs on the GPU that has the
+ * pool). The unpacker's own GPU is always allowed. ERR_UNSUPPORTED: no peer access. Slow. */
 tcpx_status mem_unpack_reach(struct mem_unpack *unpack, uint32_t device);
 
 /*
@@ -81,8 +81,8 @@ tcpx_status mem_unpack_reach(struct mem_unpack *unpack, uint32_t device);
  */
 tcpx_status mem_unpack_push(struct mem_unpack *unpack, struct mem_unpack_job *job);
 
-/* Launches the pushed jobs, unless so much is under way that the batch may grow: then a later flush
- * or test launches them. test reports errors. */
+/* Launches the pushed jobs, unless two launches are under way: then the jobs wait for a later
+ * flush or test, and more jobs may join them. mem_unpack_test reports errors of the launch. */
 void mem_unpack_flush(struct mem_unpack *unpack);
 
 /*
@@ -93,18 +93,19 @@ void mem_unpack_flush(struct mem_unpack *unpack);
  */
 tcpx_status mem_unpack_test(struct mem_unpack *unpack, struct mem_unpack_job *job);
 
-/* Totals since open. */
+/* Totals since mem_unpack_open. */
 struct mem_unpack_counts {
 	uint64_t jobs, launches, bytes; /* jobs pushed; launches; bytes of the jobs */
 };
 void mem_unpack_counts(const struct mem_unpack *unpack, struct mem_unpack_counts *out_counts);
 
-/* The definition of unpacking, in host memory; all other implementations are compared with it. The
- * list has been checked. */
+/* Unpacks a list in host memory, one memcpy per fragment; all other implementations are compared
+ * with this one. The list has been checked. */
 void mem_unpack_frags(const struct base_frag *frags, uint32_t nfrags, const void *src, void *dst);
 
-/* The reference implementation of both kernels, on the calling thread. pieces: the pieces of the
- * launch. at: maps an address of args or of a piece to a CPU address; NULL: the same address. */
+/* Unpacks the pieces of a launch on the calling thread as both kernels do: moves the bytes, then
+ * stores args->serial to *args->word. at: maps an address of args or of a piece to a CPU address;
+ * NULL: addresses are CPU addresses. */
 void mem_unpack_cpu(const struct mem_unpack_args *args, const struct base_frag *pieces,
 		    void *(*at)(uint64_t addr, uint64_t bytes));
 

@@ -9,7 +9,7 @@
 
 static const char broken[] = "the plugin or the peer broke its contract: the channel is unusable";
 
-/* Reports what is wrong with the list; nothing was moved. */
+/* Sets the error that fragment i is not valid and returns ERR_CORRUPT; nothing was moved. */
 static tcpx_status refuse_frag(uint32_t i, const struct base_frag *f,
 			       const struct mem_unpack_job *job, const char *what)
 {
@@ -21,7 +21,8 @@ static tcpx_status refuse_frag(uint32_t i, const struct base_frag *f,
 	return error_next("%s", broken);
 }
 
-/* Checks one fragment for everything but overlaps. sum: bytes of the fragments before it. */
+/* Checks that one fragment lies in the pool and in the posted buffer and does not exceed the
+ * expected length. sum: bytes of the fragments before it. */
 static tcpx_status check_frag(const struct mem_unpack_job *job, uint32_t i,
 			      const struct base_frag *f, uint64_t sum)
 {
@@ -34,8 +35,8 @@ static tcpx_status check_frag(const struct mem_unpack_job *job, uint32_t i,
 	return TCPX_OK;
 }
 
-/* Splits a fragment into pieces; a piece ends at an aligned word of the destination, so that no
- * word is divided among warps. */
+/* Splits a fragment into pieces (split 1) and returns their number. A piece ends at an aligned
+ * word of the destination, so that no word is divided among warps. */
 static uint32_t add_pieces(struct base_frag *pieces, struct base_frag f, int split)
 {
 	uint32_t n = 0, head = (uint32_t)(0 - f.dst) % WORD, step = head + MEM_UNPACK_WORDS * WORD;
@@ -51,7 +52,7 @@ static uint32_t add_pieces(struct base_frag *pieces, struct base_frag f, int spl
 	return n;
 }
 
-/* Merges two ascending runs from .. mid - 1 and mid .. end - 1 of in into out. */
+/* Merges two ascending runs of indices, in[from .. mid - 1] and in[mid .. end - 1], into out. */
 static void merge_runs(const struct base_frag *pieces, const uint16_t *in, uint16_t *out,
 		       uint32_t from, uint32_t mid, uint32_t end)
 {
@@ -64,7 +65,7 @@ static void merge_runs(const struct base_frag *pieces, const uint16_t *in, uint1
 			out[k] = in[b++];
 }
 
-/* The end of the ascending run that begins at from. */
+/* Returns the end of the ascending run that begins at from. */
 static uint32_t run_end(const struct base_frag *pieces, const uint16_t *order, uint32_t from,
 			uint32_t count)
 {
@@ -74,7 +75,8 @@ static uint32_t run_end(const struct base_frag *pieces, const uint16_t *order, u
 	return from;
 }
 
-/* Sorts by destination. Ascending runs, which are the rule, cost one comparison per piece. */
+/* Returns the indices of the pieces sorted by destination. Merges ascending runs, so a list that
+ * ascends, which is the rule, costs one comparison per piece. */
 static const uint16_t *sort_pieces(const struct base_frag *pieces, uint32_t count, uint16_t *order)
 {
 	uint16_t *in = order, *out = order + MEM_UNPACK_PIECES;
@@ -95,7 +97,8 @@ static const uint16_t *sort_pieces(const struct base_frag *pieces, uint32_t coun
 	return in;
 }
 
-/* Checks a list that does not ascend for overlaps. An ascending list has none. */
+/* Checks a list that does not ascend for overlaps at the destination; an ascending list has none.
+ * room: 2 * MEM_UNPACK_PIECES indices. */
 static tcpx_status check_overlaps(const struct mem_unpack_job *job, const struct base_frag *pieces,
 				  uint32_t count, uint16_t *room)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unpacking on a GPU: streams of the highest priority; the unpacker's thread launches into them. */
+/* Unpacking on a GPU, in streams of the highest priority. The thread that has the unpacker
+ * launches into them. */
 #include "mem/unpack_cuda.h"
 
 #include <stdio.h>
@@ -11,11 +12,11 @@
 #include "mem/cuda_kind.h"
 #include "mem/unpack_priv.h"
 
-#define WORD_BYTES 4096u /* page of the words, with nothing else in it */
+#define WORD_BYTES 4096u /* bytes before the pieces: a page with the words and nothing else */
 #define PIECES_BYTES (MEM_UNPACK_PIECES * sizeof(struct base_frag))
 #define MAPPED_BYTES (WORD_BYTES + UNPACK_SLOTS * PIECES_BYTES)
-#define STAGE_LEAST (1ull << 20)
-#define PEERS 64u
+#define STAGE_LEAST (1ull << 20) /* least bytes of a slot's stage */
+#define PEERS 64u		 /* most GPUs */
 
 extern const unsigned char mem_unpack_image[]; /* code of unpack.cu: a fatbin, or PTX text */
 
@@ -23,10 +24,13 @@ struct unpack_cuda {
 	struct sys_cuda_gpu *gpu;
 	struct mem_unpack_kernels kernels;
 	cuda_stream streams[UNPACK_LANES];
-	/* GPU addresses for lane 0; UNPACK_WORD_GAP apart for the others */
+	/* GPU addresses of lane 0's state and word; those of lane n are n * UNPACK_WORD_GAP
+	 * higher */
 	cuda_ptr state, word_at;
+	/* pinned memory: words and pieces; mode HOST: the stage of all slots */
 	uint8_t *mapped, *stage;
-	struct sys_cuda_gpu *peers[PEERS]; /* held, so that their contexts stay */
+	/* GPUs that mem_unpack_reach allowed; held, so that their contexts stay */
+	struct sys_cuda_gpu *peers[PEERS];
 };
 
 tcpx_status mem_unpack_kernels_load(const struct sys_cuda_gpu *gpu,
@@ -111,6 +115,7 @@ static cuda_result launch_kernel(struct mem_unpack *u, const struct unpack_slot 
 	return result;
 }
 
+/* Mode D2D: one device copy per piece. *out_put: 1 if one of them is in the stream. */
 static cuda_result copy_each(const struct unpack_cuda *cuda, const struct unpack_slot *slot,
 			     cuda_stream stream, int *out_put)
 {
@@ -125,8 +130,9 @@ static cuda_result copy_each(const struct unpack_cuda *cuda, const struct unpack
 	return result;
 }
 
-/* Copies the fragments out of the pool into pinned host memory, in the order of the list, and from
- * there in one copy per contiguous destination. */
+/* Mode HOST: copies the fragments out of the pool into pinned host memory, in the order of the
+ * list, and from there with one copy per contiguous destination. *out_put: 1 if a copy is in the
+ * stream. */
 static cuda_result copy_through_host(const struct unpack_cuda *cuda, const struct unpack_slot *slot,
 				     cuda_stream stream, int *out_put)
 {
@@ -153,7 +159,8 @@ static cuda_result copy_through_host(const struct unpack_cuda *cuda, const struc
 	return result;
 }
 
-/* Lets the stream write the launch's number after its copies. A kernel writes it itself. */
+/* Makes the stream write the launch's number after its copies. (In mode KERNEL the kernel writes
+ * it.) */
 static void write_end(struct mem_unpack *u, uint64_t serial)
 {
 	const struct unpack_cuda *cuda = u->cuda;
@@ -164,8 +171,8 @@ static void write_end(struct mem_unpack *u, uint64_t serial)
 		u->wordless = 1;
 }
 
-/* Returns the status of a failed call. If the call broke the GPU's context, the unpacker is broken
- * too, which is logged except at the end of the process. */
+/* Returns the status of a failed call. If the error means that the GPU's context is broken, breaks
+ * the unpacker too; this is logged except at the end of the process. */
 static tcpx_status unpack_failed(struct mem_unpack *u, cuda_result result)
 {
 	tcpx_status status = sys_cuda_error(result, "unpacking");
@@ -192,7 +199,7 @@ static tcpx_status cuda_launch(struct mem_unpack *u, struct unpack_slot *slot, u
 	else
 		result = copy_through_host(cuda, slot, stream_of(cuda, serial), out_put);
 	if (u->opts.mode != MEM_UNPACK_KERNEL && (result == CUDA_OK || *out_put)) {
-		*out_put = 1; /* an empty launch has its end in the stream as well */
+		*out_put = 1; /* even an empty launch has its number in the stream */
 		write_end(u, serial);
 	}
 	sys_cuda_pop(&scope);
@@ -201,8 +208,8 @@ static tcpx_status cuda_launch(struct mem_unpack *u, struct unpack_slot *slot, u
 	return unpack_failed(u, result);
 }
 
-/* Asks the streams even if the context cannot be made current: at the end of the process the driver
- * then reports that. */
+/* See unpack_backend.ask. Asks the streams even if the context cannot be made current: at the end
+ * of the process the driver then reports that. */
 static tcpx_status cuda_ask(struct mem_unpack *u)
 {
 	struct unpack_cuda *cuda = u->cuda;
@@ -219,6 +226,7 @@ static tcpx_status cuda_ask(struct mem_unpack *u)
 	return sys_cuda_fatal(result) ? unpack_failed(u, result) : TCPX_IN_PROGRESS;
 }
 
+/* Lets the GPU access memory of the peer GPU. ERR_UNSUPPORTED: it cannot. */
 static tcpx_status peer_enable(const struct sys_cuda_gpu *gpu, const struct sys_cuda_gpu *peer)
 {
 	const struct sys_cuda *api = gpu->api;
@@ -266,13 +274,13 @@ static tcpx_status cuda_reach(struct mem_unpack *u, uint32_t device)
 	return status;
 }
 
-/* Releases everything, also after a partial setup. */
+/* Releases all that mem_unpack_cuda_open acquired, also after it failed halfway. */
 static void cuda_close(struct mem_unpack *u)
 {
 	struct unpack_cuda *cuda = u->cuda;
 	struct sys_cuda_scope scope;
 
-	/* tried twice, so that a temporary failure does not leak memory */
+	/* sys_cuda_push is tried twice, so that a temporary failure does not leak memory */
 	if (cuda->gpu && (sys_cuda_push(cuda->gpu, &scope) == TCPX_OK ||
 			  sys_cuda_push(cuda->gpu, &scope) == TCPX_OK)) {
 		for (int i = 0; i < UNPACK_LANES; i++)
@@ -300,8 +308,8 @@ static const struct unpack_backend cuda_backend = {
 	.close = cuda_close,
 };
 
-/* Allocates pinned memory that the GPU can access: the words, lists and, for mode HOST, the bytes
- * themselves. */
+/* Allocates pinned memory that the GPU can access: the words, the pieces of all slots and, for
+ * mode HOST, their stages. */
 static tcpx_status open_memory(struct mem_unpack *u)
 {
 	struct unpack_cuda *cuda = u->cuda;
@@ -330,8 +338,8 @@ static tcpx_status open_memory(struct mem_unpack *u)
 	return TCPX_OK;
 }
 
-/* Launches each kernel once with nothing to do: a driver may load code at its first launch, which
- * takes as long as a thousand launches, and may wait for kernels of the application. */
+/* Launches each kernel once with nothing to do. A driver may load code at its first launch, which
+ * takes as long as a thousand launches and may wait for kernels of the application. */
 static tcpx_status warm_up(const struct unpack_cuda *cuda)
 {
 	const struct mem_unpack_args args = {
@@ -346,7 +354,8 @@ static tcpx_status warm_up(const struct unpack_cuda *cuda)
 	return result == CUDA_OK ? TCPX_OK : sys_cuda_error(result, "first launch to unpack");
 }
 
-/* The part of the setup that needs the context. */
+/* Creates the streams and, for mode KERNEL, the state and the kernels. The GPU's context is
+ * current. */
 static tcpx_status open_stream(struct mem_unpack *u)
 {
 	struct unpack_cuda *cuda = u->cuda;
@@ -363,7 +372,7 @@ static tcpx_status open_stream(struct mem_unpack *u)
 	if (u->opts.mode != MEM_UNPACK_KERNEL)
 		return TCPX_OK;
 	result = api->mem_alloc(&cuda->state, UNPACK_LANES * UNPACK_WORD_GAP);
-	/* Cleared in the stream, so before its launches. */
+	/* cleared in the lane's stream, so the clearing comes before its launches */
 	for (int i = 0; i < UNPACK_LANES && result == CUDA_OK; i++)
 		result = api->set_async(cuda->state + i * UNPACK_WORD_GAP, 0, sizeof(uint32_t),
 					cuda->streams[i]);

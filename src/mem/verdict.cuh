@@ -16,11 +16,11 @@ static __device__ __forceinline__ void word_store(uint32_t *word, uint32_t value
 }
 
 /*
- * Called by one thread of each block. The first block of the list to arrive accesses the mark: it
- * stores started, makes a system fence and loads abort. The mark is in host memory, a round trip
- * over the bus away, so the other blocks do not access it: they wait for the result in GPU memory.
- * The first block is running, so they never wait for room on the GPU. Returns nonzero if the list
- * must touch nothing.
+ * Returns nonzero if the list must touch nothing. Called by one thread of each block. The first
+ * block of the list to arrive accesses the mark: it stores started, makes a system fence and loads
+ * abort. The mark is in host memory, a round trip over the bus away, so the other blocks do not
+ * access it: they wait for the result in GPU memory. The first block is running already, so this
+ * wait needs no free place on the GPU.
  */
 static __device__ uint32_t list_stopped(struct mem_copy_state *state, struct mem_copy_mark *mark,
 					uint32_t serial)

@@ -28,6 +28,6 @@ tcpx_status net_status_errno(int err)
 	if (err == EFAULT)
 		return TCPX_ERR_INVALID; /* the caller's memory is gone; the channel still works */
 	status = sys_errno_status(err);
-	/* An errno that says nothing about the peer still leaves this channel unusable. */
+	/* A channel is lost even if the errno says nothing about the peer. */
 	return !err || status <= TCPX_ERR_CHANNEL_LOST ? status : TCPX_ERR_CHANNEL_LOST;
 }

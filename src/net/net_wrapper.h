@@ -7,14 +7,14 @@
 
 struct net_wrapper {
 	/* Called when a session opens. *out_spec: the text, from malloc, that wrap gets for each
-	 * channel of the session; NULL: its channels are not wrapped. ERR_INVALID: the text has a
+	 * channel of the session; NULL: the channels are not wrapped. ERR_INVALID: the text has a
 	 * mistake. */
 	tcpx_status (*spec)(char **out_spec);
 	/* Wraps a new channel: *out_chan owns chan. On failure chan is untouched. */
 	tcpx_status (*wrap)(const char *spec, struct net_chan *chan, struct net_chan **out_chan);
 };
 
-/* NULL in the shipped library; set by a constructor of a test program. */
+/* Set by a constructor of a test program; NULL in the shipped library. */
 extern const struct net_wrapper *net_wrapper;
 
 #endif

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of the transports, a line each. */
+/* The table of the transports. */
 #include "base/error.h"
 #include "net/transport.h"
 
-/* adopt() is asked in this order, and tcp takes every socket, so a new transport stands above it.
- * Of those that are dialled by an offer only the first is used. */
+/* The order matters: each transport's adopt is asked in this order until one takes the socket. tcp
+ * takes every socket, so it must be the last. Of the transports that are dialled by an offer only
+ * the first is used. */
 static const struct transport_ops *const transports[] = {
 	&transport_local,
 	&transport_tcp,
 };
 
-static const struct transport_ops *enrolled; /* added by a test; or NULL */
+static const struct transport_ops *enrolled; /* a transport that a test added; NULL: none */
 
 void net_transport_enrol(const struct transport_ops *transport)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The transport contract: how stream channels (net.h) come into being, and the registry.
+ * The transport contract: how stream channels (net.h) are made, and the registry of transports.
  *
- * A transport gets its channels in one of two ways; the members of the other way are NULL.
+ * A transport makes its channels in one of two ways; the members of transport_ops that belong to
+ * the other way are NULL.
  *
- *  - By a socket: dialling, listening and the handshake are the control plane's (ctl/), which
- *    proves both ends and hands over a connected socket; adopt makes a channel of it.
+ *  - From a socket: the control plane (ctl/) dials, listens, proves both ends in its handshake and
+ *    passes a connected socket to adopt, which makes a channel of it.
  *  - By an offer: the acceptor opens a listener of its own and offers the listener's name and a
  *    nonce over the control link; the dialler connects to that name and presents the nonce. The
  *    control link carries one offer, so only the first such transport of the registry is in use.
@@ -26,7 +27,7 @@
 struct sys_loop;
 struct transport_ops;
 
-/* First member of a transport's own listener and dial structs. */
+/* The first member of a transport's own listener and dial structs. */
 struct transport_listener {
 	const struct transport_ops *ops;
 };
@@ -37,8 +38,8 @@ struct transport_dial {
 
 /* Calls of a listener to the layer above. The nonce is valid during the call. */
 struct transport_listen_ops {
-	/* Returns 1 if a peer with that nonce is expected. Only then does the listener use what the
-	 * dialler passed. */
+	/* Returns 1 if a peer with that nonce is expected. If not, the listener does not use what
+	 * the dialler passed. */
 	int (*expected)(void *arg, const uint8_t nonce[TRANSPORT_NONCE_BYTES]);
 	/* A channel arrived with an expected nonce. Returns 1 if the callee owns chan now, 0 if it
 	 * refuses it. May close the listener. */
@@ -49,27 +50,28 @@ struct transport_listen_ops {
 	int (*asked)(void *arg, const uint8_t nonce[TRANSPORT_NONCE_BYTES], uint64_t number);
 };
 
-/* A peer's offer, and the channel that is dialled with it. dial copies it. */
+/* A peer's offer, and the channel to dial with it. dial copies what it needs. */
 struct transport_target {
-	const char *name; /* as the peer's listen wrote it; untrusted */
+	const char *name; /* the name that the peer's listen wrote; untrusted */
 	const uint8_t *nonce;
-	bool answers; /* the peer's listener says whether it accepts a channel */
+	bool answers; /* the peer's listener answers whether it accepts the channel */
 	uint16_t channel;
 	uint32_t epoch;
 };
 
-/* Called when a dial has ended. OK: the callee owns chan. REFUSED: a process of another user.
- * AGAIN: no answer in time. PEER_CLOSED: the listener was out of resources, or could not use the
- * channel. */
+/* Called when a dial has ended. Status OK: the callee owns chan. REFUSED: the listener belongs to
+ * another user. AGAIN: no answer in time. PEER_CLOSED: the listener was out of resources, or could
+ * not use the channel. */
 typedef void (*transport_dialled_fn)(void *arg, tcpx_status status, struct net_chan *chan);
 
 struct transport_ops {
 	const char *name; /* unique; also the name of its channels (net_ops.name) */
 
-	/* Makes a channel of a connected stream socket, which it owns on success. UNSUPPORTED: not
-	 * with this socket, so the next transport is asked. NO_MEMORY. Each end adopts without
-	 * knowing the transport of the other end, so all transports that can adopt a socket must
-	 * send the same bytes. Does not block. Control thread. */
+	/* Makes a channel of a connected stream socket, which the channel owns on success.
+	 * UNSUPPORTED: this transport does not take the socket, so the next one is asked.
+	 * NO_MEMORY. Each end adopts without knowing the transport of the other end, so all
+	 * transports that can adopt a socket must send the same bytes. Does not block. Control
+	 * thread. */
 	tcpx_status (*adopt)(int fd, struct net_chan **out_chan);
 
 	/* Opens a listener and writes the name to offer. The caller keeps ops until unlisten.
@@ -77,15 +79,15 @@ struct transport_ops {
 	tcpx_status (*listen)(struct sys_loop *loop, const struct transport_listen_ops *ops,
 			      void *arg, char name[TRANSPORT_NAME_MAX],
 			      struct transport_listener **out_listener);
-	/* Closes a listener, with its connections that are not channels yet. Not called within
+	/* Closes a listener and its connections that are not channels yet. Not called within
 	 * expected or asked. */
 	void (*unlisten)(struct transport_listener *listener);
 
 	/* Dials a target. OK with *out_chan set: the channel is ready, and the caller owns it (a
-	 * refusal shows later, as PEER_CLOSED). OK with *out_dial set: dialled is called once,
-	 * never within this call and not after cancel. UNREACHABLE: the peer is on another host or
-	 * in another namespace. REFUSED: a process of another user. AGAIN: the listener's queue is
-	 * full. NO_DESCRIPTORS, NO_MEMORY, SYSTEM. */
+	 * refusal by the peer shows later, as PEER_CLOSED). OK with *out_dial set: dialled is
+	 * called once, never within this call and not after cancel. UNREACHABLE: the peer is on
+	 * another host or in another namespace. REFUSED: the listener belongs to another user.
+	 * AGAIN: the listener's queue is full. NO_DESCRIPTORS, NO_MEMORY, SYSTEM. */
 	tcpx_status (*dial)(struct sys_loop *loop, const struct transport_target *target,
 			    transport_dialled_fn dialled, void *arg,
 			    struct transport_dial **out_dial, struct net_chan **out_chan);
@@ -96,12 +98,13 @@ extern const struct transport_ops transport_local, transport_tcp;
 
 /* The transport with that index in the registry; NULL past the last one. Any thread. */
 const struct transport_ops *net_transport_at(unsigned index);
-/* Calls adopt of the first transport that supports the socket. */
+/* Calls adopt of each transport until one takes the socket; returns the result of that one.
+ * ERR_UNSUPPORTED: none takes it. */
 tcpx_status net_transport_adopt(int fd, struct net_chan **out_chan);
-/* The transport in use that is dialled by an offer. */
+/* The first transport that is dialled by an offer; NULL: there is none. */
 const struct transport_ops *net_transport_of_offers(void);
 
-/* For tests: adds a transport that is asked before the others. Called before any session is
+/* For tests: adds a transport that is asked before all others. Called before any session is
  * opened. */
 void net_transport_enrol(const struct transport_ops *transport);
 

@@ -79,6 +79,7 @@ tcpx_status topo_add_nic(struct topo *topo, pci_addr pci, const char *name)
 	return TCPX_OK;
 }
 
+/* The only NUMA node of the machine; TOPO_NUMA_UNKNOWN: there are several or none. */
 static int only_node(const struct topo *topo)
 {
 	return topo->nnodes == 1 ? topo->nodes[0].id : TOPO_NUMA_UNKNOWN;
@@ -94,6 +95,8 @@ const char *topo_node_cpus(const struct topo *topo, int node)
 	return NULL;
 }
 
+/* Whether two nodes are known and the same; on a machine with one node an unknown node is that
+ * node. */
 static int same_node(const struct topo *topo, int a, int b)
 {
 	if (a == TOPO_NUMA_UNKNOWN)
@@ -117,7 +120,8 @@ enum topo_distance topo_distance(const struct topo *topo, const struct topo_plac
 		common++;
 	if (!common)
 		return TOPO_PHB;
-	/* A switch is one upstream bridge, common to both, and one downstream bridge for each. */
+	/* Below one switch, two devices have its upstream bridge in common, and a downstream
+	 * bridge each. */
 	return a->nbridges - common <= 1 && b->nbridges - common <= 1 ? TOPO_PIX : TOPO_PXB;
 }
 
@@ -128,6 +132,7 @@ const char *topo_distance_name(enum topo_distance distance)
 	return names[distance];
 }
 
+/* Whether a device is at the same place in two graphs; topo: one of the graphs. */
 static int same_place(const struct topo *topo, const struct topo_place *a,
 		      const struct topo_place *b)
 {
@@ -139,8 +144,8 @@ static int same_place(const struct topo *topo, const struct topo_place *a,
 	return a->numa == b->numa || (!known && topo->nnodes == 1);
 }
 
-/* Writes the difference to why: what differs, and the device, or PCI_NONE if it is no device.
- * Returns 0. */
+/* Writes a difference for topo_same to why: what differs, and the address of the device (PCI_NONE:
+ * it is no device). Returns 0. */
 static int report_difference(char *why, size_t cap, const char *what, pci_addr pci)
 {
 	char text[PCI_TEXT_MAX];

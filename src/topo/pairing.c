@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The owner NIC of each GPU: RxDM's preset or the nearest NIC, checked against RxDM's answers. */
+/* Finds the owner NIC of each GPU: RxDM's preset or the nearest NIC, checked against RxDM's
+ * answers. */
 #include "topo/pairing.h"
 
 #include <stdio.h>
@@ -7,7 +8,7 @@
 
 #include "base/error.h"
 
-#define QUEUES_MAX 64
+#define QUEUES_MAX 64 /* most queues of a GPU that are compared */
 
 /* RxDM's preset "a3vm": the PCI bus of each NIC and of its two GPUs. Domain, device and function
  * are 0. */
@@ -22,6 +23,7 @@ static const struct {
 
 #define PRESET_NICS (sizeof(preset) / sizeof(*preset))
 
+/* Whether the machine has all NICs of the preset. */
 static int preset_exists(const struct topo *topo)
 {
 	for (unsigned i = 0; i < PRESET_NICS; i++)
@@ -30,6 +32,7 @@ static int preset_exists(const struct topo *topo)
 	return 1;
 }
 
+/* The NIC that the preset assigns to a GPU; NULL: the preset does not name the GPU. */
 static const struct topo_nic *preset_nic(const struct topo *topo, pci_addr gpu)
 {
 	for (unsigned i = 0; i < PRESET_NICS; i++)
@@ -39,6 +42,8 @@ static const struct topo_nic *preset_nic(const struct topo *topo, pci_addr gpu)
 	return NULL;
 }
 
+/* The NIC with the least distance to a GPU, of several the one with the lowest address; NULL: the
+ * distance to every NIC is unknown. */
 static const struct topo_nic *nearest_nic(const struct topo *topo, const struct topo_gpu *gpu)
 {
 	enum topo_distance least = TOPO_FAR;
@@ -62,6 +67,7 @@ static void set_owner(struct topo_owner *owner, const struct topo_nic *nic, enum
 	snprintf(owner->nic_name, sizeof(owner->nic_name), "%s", nic ? nic->name : "");
 }
 
+/* RxDM's queues of a GPU. */
 struct queues {
 	int32_t ids[QUEUES_MAX];
 	unsigned count;
@@ -76,7 +82,8 @@ static int have_common_queue(const struct queues *a, const struct queues *b)
 	return 0;
 }
 
-/* Whether another GPU has the same NIC, and a queue in common. */
+/* Whether GPU `at` has a queue in common with another GPU of the same NIC, which cannot be if the
+ * NIC owns both. */
 static int is_contradicted(const struct topo_pairs *pairs, const struct queues *queues, unsigned at)
 {
 	const struct topo_owner *owner = &pairs->owners[at];
@@ -88,8 +95,8 @@ static int is_contradicted(const struct topo_pairs *pairs, const struct queues *
 	return 0;
 }
 
-/* Replaces the owners of this source that RxDM's queues contradict: first finds all of them, then
- * gives each the nearest NIC (if the source was the preset) or no owner. */
+/* Replaces the owners from this source that RxDM's queues contradict. First finds all contradicted
+ * owners, then replaces each: by the nearest NIC if the source was the preset, else by none. */
 static void drop_contradicted(const struct topo *topo, struct topo_pairs *pairs,
 			      const struct queues *queues, enum topo_source source)
 {
@@ -197,7 +204,7 @@ tcpx_status topo_pairing_check(const struct topo_pairs *pairs, pci_addr nic, pci
 	return error_next("use --nic %s for this GPU; TCPX_PAIRING=off tries it anyway", name);
 }
 
-/* The k-th GPU of a NIC, by address; PCI_NONE: the NIC has no more. */
+/* The k-th GPU that the NIC owns, in the order of addresses; PCI_NONE: it owns no more. */
 static pci_addr gpu_of_nic(const struct topo_pairs *pairs, pci_addr nic, unsigned k)
 {
 	for (unsigned i = 0; i < pairs->count; i++)
@@ -206,7 +213,7 @@ static pci_addr gpu_of_nic(const struct topo_pairs *pairs, pci_addr nic, unsigne
 	return PCI_NONE;
 }
 
-/* The rank of gpu among the GPUs of its NIC; 0 also without an owner. */
+/* The index of a GPU among the GPUs of its owner NIC; 0 if it has no owner. */
 static unsigned rank_in_nic(const struct topo_pairs *pairs, pci_addr gpu)
 {
 	const struct topo_owner *owner = topo_owner_of(pairs, gpu);
@@ -217,7 +224,8 @@ static unsigned rank_in_nic(const struct topo_pairs *pairs, pci_addr gpu)
 	return rank;
 }
 
-/* The GPU into whose pages the flows for gpu arrive through nic; PCI_NONE: none. */
+/* The GPU into whose memory the packets for gpu go if they arrive through nic; PCI_NONE: none can
+ * take them. */
 static pci_addr landing_gpu(const struct topo_pairs *pairs, const struct topo_gpus *gpus,
 			    pci_addr nic, pci_addr gpu)
 {
@@ -255,7 +263,7 @@ tcpx_status topo_route(const struct topo_pairs *pairs, const struct topo_gpus *g
 	return TCPX_OK;
 }
 
-/* The owning NIC with the lowest address above last; PCI_NONE: there is none. */
+/* The NIC with the lowest address above last that owns a GPU; PCI_NONE: there is none. */
 static pci_addr next_nic(const struct topo_pairs *pairs, pci_addr last)
 {
 	pci_addr least = PCI_NONE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One query to RxDM: connect, send, read the answer. */
+/* Queries to RxDM: connect, send a question, read the answer. */
 #include "topo/rxdm_client.h"
 
 #include <errno.h>
@@ -15,12 +15,14 @@
 #include "base/error.h"
 #include "sys/fd.h"
 
+/* One query under way. */
 struct rxdm_query {
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	int64_t deadline_ns;
 	int fd;
 };
 
+/* Sets the next step of the last error by its status; returns the status. */
 static tcpx_status rxdm_next_step(tcpx_status status, const struct rxdm_query *q)
 {
 	switch ((int)status) {
@@ -40,6 +42,7 @@ static tcpx_status rxdm_next_step(tcpx_status status, const struct rxdm_query *q
 	return status;
 }
 
+/* Sets and returns the error that a step of a query failed with this errno. */
 static tcpx_status rxdm_failed(const struct rxdm_query *q, const char *step, int err)
 {
 	tcpx_status status = TCPX_ERR_SYSTEM;
@@ -56,11 +59,12 @@ static tcpx_status rxdm_failed(const struct rxdm_query *q, const char *step, int
 	return rxdm_next_step(status, q);
 }
 
-/* Limits the next call on the socket to the deadline. -1: it has passed. */
+/* Limits the next call on the socket to the time that is left. option: SO_SNDTIMEO or SO_RCVTIMEO.
+ * Returns -1 if no time is left (errno EAGAIN) or the option cannot be set. */
 static int set_timeout(const struct rxdm_query *q, int option)
 {
 	int64_t left_ns = q->deadline_ns - clock_now_ns();
-	int64_t left_us = left_ns / 1000 + 1; /* at least 1: 0 would mean no limit */
+	int64_t left_us = left_ns / 1000 + 1; /* at least 1, because 0 would mean no limit */
 	struct timeval left = {.tv_sec = left_us / 1000000, .tv_usec = left_us % 1000000};
 
 	if (left_ns <= 0) {
@@ -123,8 +127,8 @@ static tcpx_status build_path(struct rxdm_query *q, const char *prefix, const ch
 	return TCPX_OK;
 }
 
-/* Connects; waits up to the deadline while the backlog is full. The address length passed to
- * connect() does not include a NUL. */
+/* Connects to RxDM; while its backlog is full, waits until the deadline. The address length passed
+ * to connect() does not include a NUL byte. */
 static tcpx_status connect_rxdm(struct rxdm_query *q)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -144,6 +148,7 @@ static tcpx_status connect_rxdm(struct rxdm_query *q)
 	return rc ? rxdm_failed(q, "reach", errno) : TCPX_OK;
 }
 
+/* Sends the message, reads the answer into body and decodes it; *out_answer points into body. */
 static tcpx_status exchange_messages(struct rxdm_query *q, const struct wire_rxdm *message,
 				     uint8_t body[WIRE_RXDM_BODY_MAX], struct wire_rxdm *out_answer)
 {
@@ -181,7 +186,8 @@ static tcpx_status query_rxdm(const char *prefix, const char *name, const struct
 	return status;
 }
 
-/* Sets the error for an answer of another kind, which is a refusal with RxDM's words. */
+/* Sets and returns the error for an answer that does not have the expected kind. ERR_NOT_FOUND: it
+ * is a refusal, and the error has RxDM's words; ERR_PROTOCOL: it has no words. */
 static tcpx_status refusal_error(const struct wire_rxdm *answer, const char *gpu)
 {
 	const uint8_t *words = answer->bytes_len ? answer->bytes : answer->words;

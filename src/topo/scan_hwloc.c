@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The graph of a machine by hwloc. */
+/* Makes the graph of a machine by hwloc. */
 #include "topo/scan_hwloc.h"
 
 #include <errno.h>
@@ -13,7 +13,8 @@
 #ifdef TCPX_WITH_HWLOC
 #include <hwloc.h>
 
-/* Fills in the place of a PCI function: its address, the bridges above it, the host bridge. */
+/* Fills in the place of a PCI device: its address, the bridges above it, its host bridge and node.
+ * Returns -1 if there are too many bridges. */
 static int hwloc_place(hwloc_topology_t hwloc, hwloc_obj_t pci, struct topo_place *out)
 {
 	const struct hwloc_pcidev_attr_s *at = &pci->attr->pcidev;
@@ -96,8 +97,8 @@ static void hwloc_nodes(hwloc_topology_t hwloc, struct topo *topo)
 	}
 }
 
-/* Loads the topology with all devices and bridges, and CPUs that this process may not use, but
- * without the components that start a driver to find more. */
+/* Loads the topology with all devices and bridges, including CPUs that this process may not use,
+ * but without the components of hwloc that start a driver to find more devices. */
 static int load_hwloc(hwloc_topology_t hwloc)
 {
 	static const char *const drivers[] = {"cuda", "nvml", "opencl", "gl", "rsmi", "levelzero"};
@@ -133,7 +134,8 @@ tcpx_status topo_scan_hwloc(const char *root, struct topo **out_topo)
 	hwloc_nics(hwloc, root, topo);
 	hwloc_nodes(hwloc, topo);
 	hwloc_topology_destroy(hwloc);
-	topo_scan_virtuals(root, topo); /* hwloc does not report them */
+	/* hwloc does not report interfaces without a PCI function */
+	topo_scan_virtuals(root, topo);
 	topo_sort(topo);
 	*out_topo = topo;
 	return TCPX_OK;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The graph of a machine from sysfs, or from a recording of it: reads only files below the root. */
+/* Makes the graph of a machine from sysfs, or from a recording of it: reads only files below
+ * root. */
 #include "topo/scan.h"
 
 #include <ctype.h>
@@ -17,8 +18,8 @@
 #include "base/error.h"
 #include "sys/fd.h"
 
-/* Reads the first line of folder/name, without its end. Returns 0, or -1 if there is no such file;
- * then text is "". */
+/* Reads the first line of folder/name into text, without the line feed. Returns 0, or -1 if the
+ * file cannot be read; text is then "". */
 static int read_line(const char *folder, const char *name, char *text, size_t cap)
 {
 	char path[PATH_MAX];
@@ -38,6 +39,7 @@ static int read_line(const char *folder, const char *name, char *text, size_t ca
 	return got < 0 ? -1 : 0;
 }
 
+/* Reads a file that contains one number; without: the value if there is no such file or number. */
 static long read_number(const char *folder, const char *name, long without)
 {
 	char text[64], *end;
@@ -50,7 +52,7 @@ static long read_number(const char *folder, const char *name, long without)
 	return end == text || *end || errno ? without : value;
 }
 
-/* Parses "pciDDDD:BB", the folder of a host bridge. */
+/* Parses "pciDDDD:BB", the name of a host bridge's folder. Returns -1 if name is another one. */
 static int parse_root(const char *name, uint64_t *out_root)
 {
 	unsigned domain, bus;
@@ -63,8 +65,8 @@ static int parse_root(const char *name, uint64_t *out_root)
 }
 
 /* Finds the place of a device from the folders above it:
- * .../pci0000:00/BRIDGE/.../FUNCTION[/virtio0]. Modifies real. Returns -1 if the device is not part
- * of PCI, or nested too deeply. */
+ * .../pci0000:00/BRIDGE/.../FUNCTION[/virtio0]. Modifies real. Returns -1 if the device is not a
+ * PCI device, or has too many bridges above it. */
 static int place_from_path(char *real, struct topo_place *place)
 {
 	pci_addr path[TOPO_BRIDGES_MAX + 1], addr;
@@ -92,7 +94,8 @@ static int place_from_path(char *real, struct topo_place *place)
 	return 0;
 }
 
-/* Finds the place of the device that link leads to, and the folder of its PCI function. */
+/* Finds the place of the device that link leads to, and the folder of its PCI function. Returns -1
+ * if it is not a PCI device. */
 static int place_from_link(const char *root, const char *link, struct topo_place *place,
 			   char folder[PATH_MAX])
 {
@@ -114,6 +117,7 @@ static int place_from_link(const char *root, const char *link, struct topo_place
 	return 0;
 }
 
+/* Sets the name of the driver to which the link "driver" in folder leads. */
 static void read_driver(const char *folder, struct topo_nic *nic)
 {
 	char path[PATH_MAX], target[PATH_MAX];
@@ -147,13 +151,15 @@ void topo_nic_facts(const char *root, struct topo_nic *nic)
 		read_driver(device, nic);
 	read_line(folder, "address", nic->mac, sizeof(nic->mac));
 	read_line(folder, "operstate", nic->state, sizeof(nic->state));
-	number = read_number(folder, "speed", 0); /* -1, or an error while the NIC is down */
+	/* "speed" is -1, or cannot be read, while the NIC is down */
+	number = read_number(folder, "speed", 0);
 	nic->speed_mbps = number > 0 ? (uint64_t)number : 0;
 	number = read_number(folder, "mtu", 0);
 	nic->mtu = number > 0 && number < 1 << 20 ? (unsigned)number : 0;
 }
 
-/* Builds the paths of an interface: its folder, and the link to its device. */
+/* Builds the paths of an interface: its folder, and the link to its device. Returns -1 if a name
+ * is too long. */
 static int interface_paths(const char *root, const char *name, char at[PATH_MAX],
 			   char link[PATH_MAX + 8])
 {
@@ -165,7 +171,7 @@ static int interface_paths(const char *root, const char *name, char at[PATH_MAX]
 	return 0;
 }
 
-/* Adds an interface without a PCI function, except loopback and files that are not interfaces. */
+/* Adds an interface without a PCI function. Skips loopback and files that are not interfaces. */
 static void add_virtual(struct topo *topo, const char *root, const char *name)
 {
 	char at[PATH_MAX], link[PATH_MAX + 8], folder[PATH_MAX];
@@ -188,6 +194,7 @@ static void add_virtual(struct topo *topo, const char *root, const char *name)
 	topo->nvirtuals++;
 }
 
+/* Adds an interface of a PCI function; skips others. */
 static void add_nic(struct topo *topo, const char *root, const char *name)
 {
 	char at[PATH_MAX], link[PATH_MAX + 8], folder[PATH_MAX];
@@ -206,7 +213,8 @@ static void add_nic(struct topo *topo, const char *root, const char *name)
 	topo_nic_facts(root, nic);
 }
 
-/* Adds a display controller of NVIDIA: with outputs (0x0300) or without (0x0302). */
+/* Adds a PCI device if it is a display controller of NVIDIA, with outputs (class 0x0300) or
+ * without (0x0302). */
 static void add_gpu(struct topo *topo, const char *root, const char *name)
 {
 	char link[PATH_MAX], folder[PATH_MAX];
@@ -228,6 +236,7 @@ static void add_gpu(struct topo *topo, const char *root, const char *name)
 		topo->ngpus++;
 }
 
+/* Adds a NUMA node; skips files that are not nodes. */
 static void add_node(struct topo *topo, const char *root, const char *name)
 {
 	struct topo_node *node = &topo->nodes[topo->nnodes];
@@ -240,11 +249,13 @@ static void add_node(struct topo *topo, const char *root, const char *name)
 		return;
 	if (read_line(folder, "cpulist", node->cpus, sizeof(node->cpus)))
 		return;
-	if (strlen(node->cpus) == sizeof(node->cpus) - 1) /* truncated, perhaps inside a number */
+	/* the text is truncated, perhaps inside a number */
+	if (strlen(node->cpus) == sizeof(node->cpus) - 1)
 		node->cpus[0] = '\0';
 	topo->nnodes++;
 }
 
+/* Calls take for each file in a folder below root; a missing folder has none. */
 static void for_each_entry(struct topo *topo, const char *root, const char *folder,
 			   void (*take)(struct topo *topo, const char *root, const char *name))
 {

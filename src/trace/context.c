@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes the context of a trace: environment, loaded objects, devices, sockets, counters. */
+/* Writes the context of a trace: environment, loaded objects, devices, sockets, counters of
+ * NICs. */
 #include "trace/context.h"
 
 #include <arpa/inet.h>
@@ -21,21 +22,21 @@
 #include "trace/device.h"
 #include "trace/recorder.h"
 
-#define SOCKETS_MAX 512u
-#define INTERFACES_MAX 64u
-#define PLUGIN_DEVICES 32
+#define SOCKETS_MAX 512u   /* most descriptors looked at */
+#define INTERFACES_MAX 64u /* most interfaces of /proc/net/dev */
+#define PLUGIN_DEVICES 32  /* numbers of plugin devices looked at */
 
 extern char **environ;
 
 /* ---- environment ---- */
 
-/* Variables of transports and of the programs that load them. Others are not recorded, because they
- * may be private. */
+/* Beginnings of the variables that are recorded: those of transports and of the programs that load
+ * them. Others are not recorded, because they may be private. */
 static const char *const env_shown[] = {
 	"NCCL_", "TCPX", "UCCL_", "CUDA_", "LD_",   "NVIDIA_",	   "FAKECUDA_",
 	"OMP_",	 "UCX_", "FI_",	  "GLOO_", "RANK=", "WORLD_SIZE=", "LOCAL_RANK=",
 };
-/* Not recorded: the files of this run, whose names differ in each run. */
+/* Not recorded although they begin so: they name files of this run and differ in each run. */
 static const char *const env_left_out[] = {"TCPX_TRACE=", "TCPX_RECIPE_FILE="};
 
 static int begins_with(const char *text, const char *const *starts, size_t count)
@@ -46,6 +47,7 @@ static int begins_with(const char *text, const char *const *starts, size_t count
 	return 0;
 }
 
+/* Whether the name of a variable suggests that its value is secret. */
 static int env_is_secret(const char *variable, size_t len)
 {
 	static const char *const parts[] = {"SECRET", "TOKEN",	"PASS",	  "CREDENTIAL",
@@ -62,6 +64,7 @@ static int env_is_secret(const char *variable, size_t len)
 	return 0;
 }
 
+/* Writes a value and a line feed; control characters in the value become blanks. */
 static void put_value(FILE *out, const char *value)
 {
 	for (; *value; value++)
@@ -85,6 +88,7 @@ static void write_environment(FILE *out)
 
 /* ---- loaded objects ---- */
 
+/* For dl_iterate_phdr: writes "lib.PATH=BUILD-ID" for a loaded object. */
 static int write_object(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	FILE *out = arg;
@@ -120,6 +124,7 @@ static int write_object(struct dl_phdr_info *info, size_t size, void *arg)
 
 /* ---- sockets ---- */
 
+/* The name of the interface that has the address; "?": none. */
 static const char *nic_of(const struct ifaddrs *list, const struct sockaddr_storage *addr)
 {
 	for (; list; list = list->ifa_next) {
@@ -133,7 +138,7 @@ static const char *nic_of(const struct ifaddrs *list, const struct sockaddr_stor
 			const struct sockaddr_in *mask = (const void *)list->ifa_netmask;
 			uint32_t bits = mask ? mask->sin_addr.s_addr : UINT32_MAX;
 
-			/* every address of loopback's network is loopback's */
+			/* each address of the loopback network belongs to loopback */
 			if (a->sin_addr.s_addr == b->sin_addr.s_addr ||
 			    ((list->ifa_flags & IFF_LOOPBACK) &&
 			     !((a->sin_addr.s_addr ^ b->sin_addr.s_addr) & bits)))
@@ -159,7 +164,8 @@ static void put_address(FILE *out, const struct sockaddr_storage *addr)
 			ntohs(v6->sin6_port));
 }
 
-/* Writes "socket.FD=LOCAL REMOTE NIC state N rtt US retrans N sent BYTES received BYTES". */
+/* Writes a TCP socket as "socket.FD=LOCAL REMOTE NIC state N rtt US retrans N sent BYTES received
+ * BYTES", or as "socket.FD=LOCAL listens NIC". Skips all other descriptors. */
 static void write_socket(FILE *out, int fd, const struct ifaddrs *list)
 {
 	struct sockaddr_storage local, remote;
@@ -211,6 +217,7 @@ static void write_sockets(FILE *out, const struct ifaddrs *list)
 
 /* ---- counters ---- */
 
+/* Reads rx_devmem_pkts of a NIC. Returns 0 if the NIC does not have it. */
 static int devmem_count(const char *nic, uint64_t *out_value)
 {
 	const char *source = config_text(CONFIG_DEVMEM_STATS);
@@ -241,7 +248,8 @@ void trace_context_counter(const char *nic)
 	errno = err;
 }
 
-/* Writes the kernel's packet counts of all interfaces, and rx_devmem_pkts of NICs. */
+/* Writes the kernel's packet counts of all interfaces, and rx_devmem_pkts of each NIC that has
+ * it. */
 static void write_interfaces(FILE *out, enum trace_context_places place)
 {
 	const char *when = place == TRACE_AT_START ? "start" : "end";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Determines which NIC and GPU a comm belongs to. */
+/* Finds out which NIC and GPU a comm belongs to. */
 #include "trace/device.h"
 
 #include <dlfcn.h>
@@ -16,10 +16,11 @@
 #include "topo/pairing.h"
 #include "trace/record.h"
 
-#define DEVICES_MAX 32
-#define GPUS_MAX 64
+#define DEVICES_MAX 32 /* most devices of a plugin */
+#define GPUS_MAX 64    /* most GPUs of the process */
 
-/* Functions of the CUDA driver. If the process has not loaded the driver, no GPU is current. */
+/* Functions of the CUDA driver. They are used only if the process has loaded the driver; otherwise
+ * no GPU is current. */
 #define DRIVER_CALLS(X)                                                                            \
 	X(current, "cuCtxGetCurrent", (cuda_ctx * out))                                            \
 	X(device, "cuCtxGetDevice", (cuda_device * out))                                           \
@@ -31,15 +32,16 @@ struct driver {
 #undef DRIVER_MEMBER
 };
 
+/* What is known about devices; changed under the lock. */
 static struct {
 	pthread_mutex_t lock;
-	char names[DEVICES_MAX][64], pcis[DEVICES_MAX][64];
+	char names[DEVICES_MAX][64], pcis[DEVICES_MAX][64]; /* of the plugin's devices */
 	unsigned known; /* bit i: names[i] and pcis[i] are set */
 	struct driver driver;
-	_Atomic int driver_found;
+	_Atomic int driver_found; /* 1: the members of driver are set */
 	struct topo *topo;
 	struct topo_pairs pairs;
-	pci_addr gpus[GPUS_MAX]; /* by the driver's ordinal; PCI_NONE: not known yet */
+	pci_addr gpus[GPUS_MAX]; /* index: ordinal of the driver; PCI_NONE: not known yet */
 } dev = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void trace_device_start(void)
@@ -86,13 +88,15 @@ int trace_device_is(const char *name)
 	return 0;
 }
 
-/* Names of loaded objects that may be the CUDA driver. Often the driver is loaded with RTLD_LOCAL,
- * so a look-up of its symbols in the whole process does not find it. */
+/* Names of loaded objects that may be the CUDA driver. The driver is looked for in these objects,
+ * because it is often loaded with RTLD_LOCAL, so that a look-up in the whole process does not find
+ * its symbols. */
 struct loaded {
 	char names[64][256];
 	unsigned count;
 };
 
+/* For dl_iterate_phdr: adds an object whose name contains "cuda" to the list. */
 static int note_driver(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct loaded *loaded = arg;
@@ -104,6 +108,7 @@ static int note_driver(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
+/* Sets dev.driver from the symbols of a loaded object. Returns 0 if one is missing. */
 static int driver_of(void *handle)
 {
 	void *symbol;
@@ -118,6 +123,7 @@ static int driver_of(void *handle)
 	return 1;
 }
 
+/* Looks for the driver among the loaded objects. Called under dev.lock. */
 static void find_driver(void)
 {
 	struct loaded *loaded = calloc(1, sizeof(*loaded));
@@ -162,7 +168,7 @@ int16_t trace_device_gpu(void)
 	return gpu;
 }
 
-/* Called under dev.lock. */
+/* The owner of the GPU with this ordinal; NULL: not known. Called under dev.lock. */
 static const struct topo_owner *owner_of(int16_t gpu)
 {
 	if (gpu < 0 || gpu >= GPUS_MAX || dev.gpus[gpu] == PCI_NONE || !dev.topo)

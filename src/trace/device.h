@@ -1,30 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Devices of the traced plugin, the current GPU, and the NIC that owns it. */
+/* The devices of the traced plugin, the current GPU, and the NIC that owns a GPU. */
 #ifndef TRACE_DEVICE_H
 #define TRACE_DEVICE_H
 
 #include <stdint.h>
 #include <stdio.h>
 
-/* Scans the machine for GPUs and their owner NICs, once; takes some milliseconds. */
+/* Scans the machine for GPUs and their owner NICs, once; takes some milliseconds. Keeps errno. */
 void trace_device_start(void);
 
-/* Records the NIC of a device of the plugin. Returns 1 if the device was not known before. */
+/* Records name and PCI address of a device of the plugin. dev: its number. Returns 1 if the device
+ * was not known before. */
 int trace_device_learn(int dev, const char *name, const char *pci_path);
 
-/* The GPU whose context is current on this thread, or TRACE_DEV_UNKNOWN. Keeps errno. */
+/* The ordinal of the GPU whose context is current on this thread; TRACE_DEV_UNKNOWN: none. Keeps
+ * errno. */
 int16_t trace_device_gpu(void);
 
-/* The plugin's device that is the owner NIC of the GPU. TRACE_DEV_UNKNOWN: no owner is known;
- * TRACE_DEV_NOT_LISTED: the owner is not a device of the plugin. */
+/* The number of the plugin's device that is the owner NIC of the GPU. TRACE_DEV_UNKNOWN: no owner
+ * is known; TRACE_DEV_NOT_LISTED: the owner is not a device of the plugin. */
 int16_t trace_device_owner(int16_t gpu);
 
-/* Writes the lines "nic.N.name", "nic.N.pci", "gpu.N.pci" and "gpu.N.owner". */
+/* Writes the lines "nic.N.name" and "nic.N.pci" of the plugin's devices, and "gpu.N.pci" and
+ * "gpu.N.owner" of the GPUs that were current so far. */
 void trace_device_write(FILE *out);
 /* Writes a line "topo.gpu.PCI=NIC" for each GPU of the machine: the NIC that owns it, or "-" for
  * none. */
 void trace_device_topology(FILE *out);
-const char *trace_device_name(int dev); /* NULL: not known */
+const char *trace_device_name(int dev); /* NULL: not a known device */
 int trace_device_is(const char *name);	/* whether a device of the plugin has that name */
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encodes and decodes the parts of a trace file. */
+/* Encodes and decodes the parts of a trace file: header, blocks, records. */
 #include "trace/file.h"
 
+/* Writes a number in little-endian order and advances *at. */
 static void put_uint(uint8_t **at, uint64_t value, unsigned bytes)
 {
 	for (unsigned i = 0; i < bytes; i++)
@@ -38,7 +39,7 @@ void trace_block_put(uint8_t out[TRACE_BLOCK_BYTES], const struct trace_block *b
 	put_uint(&at, block->dropped, 8);
 }
 
-/* The fields of struct trace_record are laid out as those of a record in the file. */
+/* struct trace_record has the layout of a record in the file. */
 #define LIES_AT(field, offset)                                                                     \
 	_Static_assert(offsetof(struct trace_record, field) == (offset), "tcpx-trace(5)")
 LIES_AT(time, 0);

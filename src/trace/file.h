@@ -10,11 +10,12 @@
 #include "trace/record.h"
 #include "wire/cursor.h"
 
+/* Encode a header, the head of a block, or a record. */
 void trace_header_put(uint8_t out[TRACE_HEADER_BYTES], const struct trace_header *header);
 void trace_block_put(uint8_t out[TRACE_BLOCK_BYTES], const struct trace_block *block);
 void trace_record_put(uint8_t out[TRACE_RECORD_BYTES], const struct trace_record *record);
 
-/* Converts a record from the machine's byte order to the file's, or back. */
+/* Converts a record in place from the machine's byte order to the file's, or back. */
 static inline void trace_record_swap(struct trace_record *r)
 {
 	r->time = htole64(r->time);
@@ -32,9 +33,9 @@ static inline void trace_record_swap(struct trace_record *r)
 	r->gpu = (int16_t)htole16((uint16_t)r->gpu);
 }
 
-/* Decodes a record of a block. thread is the number in the block's head; the number in the record
- * is ignored. An unknown call becomes TRACE_CALL_COUNT. Inline, so that a loop over records loads
- * only the fields that it uses. */
+/* Decodes a record of a block. thread: the number in the block's head, which replaces the number
+ * in the record. A call with an unknown number becomes TRACE_CALL_COUNT. Inline, so that a loop
+ * over records loads only the fields that it uses. */
 static inline struct trace_record trace_record_get(const uint8_t in[TRACE_RECORD_BYTES],
 						   uint16_t thread)
 {
@@ -48,38 +49,39 @@ static inline struct trace_record trace_record_get(const uint8_t in[TRACE_RECORD
 	return r;
 }
 
+/* Results of decoding. */
 enum trace_read {
 	TRACE_READ_OK,
 	TRACE_READ_END,	      /* no bytes are left */
 	TRACE_READ_CUT,	      /* the file ends within a block */
-	TRACE_READ_MALFORMED, /* no trace, or damaged from here on */
-	TRACE_READ_VERSION,   /* a trace of a newer format */
+	TRACE_READ_MALFORMED, /* this is no trace, or it is damaged from here on */
+	TRACE_READ_VERSION,   /* the format has another version */
 };
 
-/* Decodes the header at the cursor, which moves past it. */
+/* Decodes the header at the cursor. The cursor moves past the header only if the result is OK. */
 enum trace_read trace_header_get(struct wire_cursor *c, struct trace_header *out_header);
 
-/* Decodes the next block; payload points into the cursor's bytes. The cursor moves only if the
- * result is OK. */
+/* Decodes the next block; out_block->payload points into the bytes of the cursor. The cursor moves
+ * past the block only if the result is OK. */
 enum trace_read trace_block_get(struct wire_cursor *c, struct trace_block *out_block);
 
 /* The number of whole records in a RECORDS block. */
 uint32_t trace_block_records(const struct trace_block *block);
-/* Decodes a record as trace_record_get() does; index < trace_block_records(). */
+/* Decodes a record of a RECORDS block as trace_record_get() does; index < trace_block_records(). */
 void trace_block_record(const struct trace_block *block, uint32_t index,
 			struct trace_record *out_record);
 
-/* Decodes the moment of a CLOCK block. Returns -1 if the block is malformed. */
+/* Decodes the moment of a CLOCK block. Returns -1 if the block has another type or is too short. */
 int trace_block_moment(const struct trace_block *block, struct trace_moment *out_moment);
 
-/* Finds the next line "key=value" of a text block at *at. Returns 1, or 0 at the end. Lines without
- * '=' and empty lines are skipped. */
+/* Finds the next line "key=value" of a text block from *at on; *at moves past it. Returns 1; 0:
+ * there is no further line. Skips empty lines and lines without '='. */
 struct trace_line {
 	const char *key, *value;
 	uint32_t key_len, value_len;
 };
 int trace_block_line(const struct trace_block *block, uint32_t *at, struct trace_line *out_line);
 
-const char *trace_call_name(unsigned call); /* "unknown call" */
+const char *trace_call_name(unsigned call); /* "unknown call" for an unknown number */
 
 #endif

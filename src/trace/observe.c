@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns calls of ncclNet into records. */
+/* Turns calls of ncclNet into records: a span begins before a call and becomes records after it. */
 #include "trace/observe.h"
 
 #include <errno.h>
@@ -11,35 +11,41 @@
 #include "trace/device.h"
 #include "trace/pointers.h"
 
+/* Sizes of the tables below: 2^bits entries. */
 #define COMM_BITS 13u
 #define REQUEST_BITS 16u
 #define MEMORY_BITS 14u
 #define SETUP_BITS 8u
-#define EMPTY_FIRST_MS 1u
-#define EMPTY_MOST_MS 1000u
+#define EMPTY_FIRST_MS 1u /* a call that answers "not yet" gets its first record after this time */
+#define EMPTY_MOST_MS 1000u /* the time between two such records doubles up to this */
 
-/* The calls that answered "not yet" since the last call with another answer. */
+/* The calls for one purpose (a connect, a post, a test) that answered "not yet" since the last
+ * call with another answer. */
 struct waits {
-	uint64_t since, next; /* ticks; next: when the next record of the waiting is due */
-	uint32_t count, every_ms;
+	/* ticks: the first of these calls; when the next record of the waiting is due */
+	uint64_t since, next;
+	uint32_t count, every_ms; /* calls; time between records */
 };
 
+/* A comm, a listener, or a direction of a stream channel. */
 struct trace_comm {
 	struct trace_entry entry;
-	uint32_t id;
+	uint32_t id; /* number in the file */
 	int16_t nic, owner, gpu;
 	uint64_t posted;    /* number of the next request */
 	uint64_t head;	    /* number of the oldest request that is not done */
 	uint64_t done;	    /* bit k: request head + k is done */
-	uint64_t link;	    /* listener: hash of its handle */
-	struct waits waits; /* waiting posts; listener: waiting accepts */
+	uint64_t link;	    /* listeners: hash of the handle */
+	struct waits waits; /* of posts; of listeners: of accepts */
 };
 
+/* A posted request. */
 struct trace_request {
 	struct trace_entry entry;
 	struct trace_comm *comm;
 	uint64_t number;
 	struct waits waits;
+	/* not_head: 1: an older request of the comm was not done at a test of it */
 	uint8_t parts, kind, not_head;
 };
 
@@ -49,6 +55,7 @@ struct trace_setup { /* a connect under way, found by the address of its handle 
 	struct waits waits;
 };
 
+/* A registration. */
 struct memory {
 	struct trace_entry entry;
 	uint32_t id;
@@ -63,8 +70,8 @@ static _Atomic uint32_t comm_ids, memory_ids;
 
 /* ---- records ---- */
 
-/* Writes a GAP record for dropped records. 0: there is no room; then the next record must be
- * dropped too, because it would be placed before the gap. */
+/* Writes a GAP record for the records dropped since the last one. Returns 0 if the ring has no
+ * room; then the next record must be dropped too, because it would stand before its gap. */
 static int put_gap(struct trace_ring *ring)
 {
 	struct trace_record *slot = trace_ring_room(ring);
@@ -87,8 +94,8 @@ static int put_gap(struct trace_ring *ring)
 	return 1;
 }
 
-/* Takes a record for the span and sets the fields that all calls have; the caller completes and
- * publishes it. NULL: the record is dropped. */
+/* Takes a record of the ring for the span and sets the fields that all calls have; the caller sets
+ * the others and publishes the record. NULL: the ring is full, and the record counts as dropped. */
 static inline struct trace_record *put_record(const struct trace_span *span, int result)
 {
 	struct trace_ring *ring = span->ring;
@@ -122,11 +129,13 @@ static inline struct trace_record *put_record(const struct trace_span *span, int
 	return r;
 }
 
+/* The thread is no longer in a call. */
 static inline void span_leave(struct trace_span *span)
 {
 	atomic_store_explicit(&span->ring->busy_call, TRACE_GAP, memory_order_release);
 }
 
+/* Sets the span's start, and the call that the thread is in (see write_unfinished). */
 static inline void span_enter(struct trace_span *span, enum trace_call call,
 			      struct trace_comm *comm)
 {
@@ -145,7 +154,7 @@ static uint64_t ticks_of_ms(unsigned ms)
 	return trace_recorder_hz / 1000 * ms;
 }
 
-/* Counts a call that answered "not yet". Returns 1 if a record of the waiting is due. */
+/* Counts a call that answered "not yet". Returns 1 if a record of the waiting is due now. */
 static inline int waits_more(struct waits *waits, uint64_t now)
 {
 	if (!waits->count++) {
@@ -161,7 +170,8 @@ static inline int waits_more(struct waits *waits, uint64_t now)
 	return 1;
 }
 
-/* Adds to the record the earlier calls that answered "not yet", and sets flag if there were any. */
+/* Adds the calls that answered "not yet" to the record, and sets flag if there were any. The
+ * record then begins with the first of them. */
 static inline void waits_say(struct trace_record *r, const struct waits *waits, uint8_t flag)
 {
 	if (!waits->count)
@@ -172,7 +182,7 @@ static inline void waits_say(struct trace_record *r, const struct waits *waits, 
 	r->flags |= flag;
 }
 
-/* Handles a call that answered "not yet"; most of these calls get no record. */
+/* Handles a call that answered "not yet": counts it, and writes a record only if one is due. */
 static void put_waiting(struct trace_span *span, struct waits *waits, uint64_t number)
 {
 	struct trace_record *r;
@@ -206,8 +216,8 @@ void trace_begin_request(struct trace_span *span, enum trace_call call, const vo
 	span_enter(span, call, span->request ? span->request->comm : NULL);
 }
 
-/* A hash of the handle, which joins the two ends of a connection and does not show the handle. Its
- * key is not a secret. */
+/* A hash of the handle, never 0. It is equal at both ends of a connection, so it joins them, and
+ * does not reveal the handle. Its key is not a secret. */
 static uint64_t handle_hash(const void *handle)
 {
 	static const uint8_t key[SIPHASH_KEY_BYTES] = "tcpx trace link";
@@ -255,8 +265,8 @@ void trace_device(struct trace_span *span, int dev, int result, const char *name
 	span_leave(span);
 }
 
-/* Adds a comm. Its GPU, which is current on this thread, and the NIC that owns that GPU are looked
- * up now and never again. NULL: the table is full. */
+/* Adds a comm. The GPU that is current on this thread, and the NIC that owns it, are looked up now
+ * and kept for the life of the comm. NULL: the table is full. */
 static struct trace_comm *comm_add(const void *pointer, int dev)
 {
 	struct trace_comm *comm = trace_table_add(&comms, pointer);
@@ -272,6 +282,8 @@ static struct trace_comm *comm_add(const void *pointer, int dev)
 	return comm;
 }
 
+/* Writes the record of a listen, connect or accept. number: hash of the handle. given: 1: the call
+ * returned a comm. */
 static void put_setup(struct trace_span *span, int result, uint64_t number,
 		      const struct waits *waits, int dev, int given)
 {
@@ -399,7 +411,8 @@ void trace_deregistered(struct trace_span *span, const void *pointer, int result
 	span_leave(span);
 }
 
-/* Adds a request that was posted. Its pointer may have been that of an earlier request. */
+/* Adds a request that was posted. The plugin may have used the pointer for an earlier request.
+ * NULL: the table is full. */
 static struct trace_request *request_add(const struct trace_span *span, const void *pointer,
 					 unsigned parts)
 {
@@ -418,6 +431,7 @@ static struct trace_request *request_add(const struct trace_span *span, const vo
 	return request;
 }
 
+/* Takes a record for one part of a post; the caller publishes it. NULL: the record is dropped. */
 static struct trace_record *put_part(const struct trace_span *span, const struct trace_part *part,
 				     uint64_t number, int result)
 {
@@ -473,8 +487,8 @@ void trace_posted(struct trace_span *span, const struct trace_part *parts, unsig
 	span_leave(span);
 }
 
-/* Marks the request as done, and advances head to the comm's oldest request that is not. Returns 1
- * if the request was not the oldest. */
+/* Marks a request of the comm as done and moves head to the oldest request that is not done.
+ * Returns 1 if the request was not the oldest. */
 static int comm_done(struct trace_comm *comm, uint64_t number)
 {
 	uint64_t after = number - comm->head;
@@ -490,7 +504,8 @@ static int comm_done(struct trace_comm *comm, uint64_t number)
 	return after != 0;
 }
 
-/* Handles a test that found its request not done; most of these tests get no record. */
+/* Handles a test that found its request not done: counts it, and writes a record only if one is
+ * due. */
 static void put_empty(struct trace_span *span, struct trace_request *request)
 {
 	struct trace_record *r;
@@ -509,6 +524,7 @@ static void put_empty(struct trace_span *span, struct trace_request *request)
 	trace_ring_publish(span->ring);
 }
 
+/* Writes the records of a test that ended its request or failed, one for each part. */
 static void put_tested(struct trace_span *span, int result, int done, const int *sizes)
 {
 	struct trace_request *request = span->request;
@@ -529,7 +545,7 @@ static void put_tested(struct trace_span *span, int result, int done, const int 
 			continue;
 		r->number = request ? request->number : 0;
 		r->tag = request ? request->kind : 0;
-		/* a size that is not positive may be what the caller set, not the plugin */
+		/* a size that is not positive may have been set by the caller, not by the plugin */
 		if (done && sizes && r->tag == TRACE_KIND_RECEIVE && sizes[i] > 0)
 			r->bytes = (uint64_t)sizes[i];
 		r->part = (uint8_t)i;
@@ -539,7 +555,7 @@ static void put_tested(struct trace_span *span, int result, int done, const int 
 			waits_say(r, &request->waits, TRACE_RETRIED);
 		trace_ring_publish(span->ring);
 	}
-	if (request && done) /* the entry keeps its key, for irecvConsumed */
+	if (request && done) /* the entry keeps its key, so that irecvConsumed finds it */
 		atomic_store_explicit(&request->entry.live, 0, memory_order_relaxed);
 }
 

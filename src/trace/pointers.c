@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adds pointers to a table. */
+/* Adds pointers to a table (see pointers.h). */
 #include "trace/pointers.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 
+/* The entries of a table, mapped on the first call; NULL: no memory. Under the table's lock. */
 static char *entries_of(struct trace_table *table)
 {
 	char *entries = atomic_load_explicit(&table->entries, memory_order_relaxed);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables that map a foreign pointer to an entry of fixed size. Entries are found without a lock and
- * added under one. An entry never moves; if all places near the hash of a new pointer are taken, it
- * gets the place of an idle entry. So no table grows, and a pointer for which there is no place
- * stays unknown.
+ * Tables that map a plugin's pointer to an entry of fixed size. Entries are found without a lock
+ * and added under one. An entry never moves. If all places near the hash of a new pointer are
+ * taken, the pointer gets the place of an idle entry; if none is idle, it gets no entry. So a
+ * table never grows.
  */
 #ifndef TRACE_POINTERS_H
 #define TRACE_POINTERS_H
@@ -13,17 +13,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TRACE_TABLE_NEAR 16u
+#define TRACE_TABLE_NEAR 16u /* places from the hash on where a pointer may have its entry */
 
-struct trace_entry { /* first member of each entry */
-	_Atomic uintptr_t key;
-	_Atomic uint32_t live;
+struct trace_entry {	       /* first member of each entry */
+	_Atomic uintptr_t key; /* the pointer; 0: the place was never used */
+	_Atomic uint32_t live; /* 0: idle: the object has ended, and the place may be reused */
 };
 
 struct trace_table {
 	pthread_mutex_t lock;
-	_Atomic(char *) entries; /* mapped at first use */
-	unsigned bits, entry_bytes;
+	_Atomic(char *) entries;    /* mapped at first use */
+	unsigned bits, entry_bytes; /* the table has 2^bits places for hashes */
 };
 
 #define TRACE_TABLE(name_bits, type)                                                               \
@@ -37,7 +37,7 @@ static inline size_t trace_table_hash(const struct trace_table *table, uintptr_t
 	return (size_t)(((uint64_t)key * 0x9e3779b97f4a7c15ull) >> (64 - table->bits));
 }
 
-/* The entry of the pointer; NULL: there is none. */
+/* The entry of the pointer, which may be idle; NULL: there is none. */
 static inline void *trace_table_find(struct trace_table *table, const void *pointer)
 {
 	char *entries = atomic_load_explicit(&table->entries, memory_order_acquire);
@@ -59,8 +59,8 @@ static inline void *trace_table_find(struct trace_table *table, const void *poin
 	return NULL;
 }
 
-/* Adds the pointer, or finds its entry, and marks the entry as live. A new entry is zero except for
- * its key. NULL: there is no place. */
+/* Returns the entry of the pointer, marked as live; adds one if there is none. A new entry is zero
+ * except for its key. NULL: there is no place for it. */
 void *trace_table_add(struct trace_table *table, const void *pointer);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The record of a trace, and the numbers in its file; tcpx-trace(5) documents the format. */
+/* The record of a trace, and the numbers in the file; tcpx-trace(5) documents the format. */
 #ifndef TRACE_RECORD_H
 #define TRACE_RECORD_H
 
@@ -12,7 +12,8 @@
 #define TRACE_BLOCK_MAGIC 0x4b4c4254u /* "TBLK" */
 #define TRACE_RECORD_BYTES 64
 
-/* The numbers of calls in the file: new ones are only appended. */
+/* Calls and their names. The number of a call in the file is its index here, so new calls are only
+ * appended. */
 #define TRACE_CALLS(X)                                                                             \
 	X(GAP, "gap")                                                                              \
 	X(INIT, "init")                                                                            \
@@ -47,38 +48,42 @@ enum trace_call {
 };
 
 enum trace_flags {
-	TRACE_EMPTY = 1,      /* answered "not yet" so far; repeats counts the calls */
-	TRACE_DONE = 2,	      /* a test that ended its request, or a setup that returned a comm */
-	TRACE_NOT_HEAD = 4,   /* an older request of the comm was not done */
+	/* the call answered "not yet"; repeats counts such calls, this one included */
+	TRACE_EMPTY = 1,
+	/* a test that ended its request, or a listen, connect or accept that returned a comm */
+	TRACE_DONE = 2,
+	TRACE_NOT_HEAD = 4,   /* at this test an older request of the comm was not done */
 	TRACE_UNFINISHED = 8, /* the call had not returned when the process ended */
 	TRACE_EARLY = 16,     /* irecv: the caller of the plugin accepts an early completion */
-	TRACE_UNKNOWN = 32,   /* comm or request was not seen before */
-	TRACE_GPU = 64,	      /* registered as GPU memory */
-	TRACE_RETRIED = 128,  /* earlier calls answered "not yet": repeats counts them */
+	TRACE_UNKNOWN = 32,   /* the comm or request was not seen before */
+	TRACE_GPU = 64,	      /* the memory is registered as GPU memory */
+	TRACE_RETRIED = 128,  /* earlier calls answered "not yet"; repeats counts them */
 };
 
-/* The tag of a test's record: the kind of its request. */
+/* Values of tag in the record of a test: the kind of its request. */
 enum trace_kinds { TRACE_KIND_SEND, TRACE_KIND_RECEIVE, TRACE_KIND_FLUSH };
 
-#define TRACE_NONE UINT32_MAX	  /* no comm, no registration */
-#define TRACE_DEV_UNKNOWN (-1)	  /* nic, owner or gpu is not known */
-#define TRACE_DEV_NOT_LISTED (-2) /* the owner is no device of the plugin */
+#define TRACE_NONE UINT32_MAX	  /* comm, memory: none */
+#define TRACE_DEV_UNKNOWN (-1)	  /* nic, owner, gpu: not known */
+#define TRACE_DEV_NOT_LISTED (-2) /* owner: it is no device of the plugin */
 
 struct trace_record {
-	uint64_t time; /* ticks at which the call began */
-	/* The number of the request in its comm; for listen and connect, a hash of the handle; for
-	 * GAP, how many records of the thread are missing here. */
+	uint64_t time; /* ticks at which the call began; with repeats: the first of these calls */
+	/* The number of the request in its comm; of listen, connect and accept, a hash of the
+	 * handle; of GAP, how many records of the thread are missing here. */
 	uint64_t number;
-	uint64_t bytes;	   /* bytes posted, received or registered */
-	uint64_t duration; /* ticks in the call; with repeats: since the first of these calls */
-	uint32_t comm;
-	uint16_t thread;
-	uint8_t call, flags;
+	uint64_t bytes; /* bytes posted, received or registered */
+	/* ticks in the call; with repeats: since the first of these calls began */
+	uint64_t duration;
+	uint32_t comm;	     /* number of the comm, or TRACE_NONE */
+	uint16_t thread;     /* number of the thread */
+	uint8_t call, flags; /* enum trace_call; enum trace_flags */
 	int32_t result, tag;
-	uint32_t repeats; /* earlier calls for the same purpose that answered "not yet" */
-	uint32_t memory;  /* number of the registration */
-	int16_t nic, owner, gpu;
-	uint8_t part, parts; /* index and number of the parts of a grouped receive */
+	uint32_t repeats;	 /* calls that answered "not yet" (TRACE_EMPTY, TRACE_RETRIED) */
+	uint32_t memory;	 /* number of the registration, or TRACE_NONE */
+	int16_t nic, owner, gpu; /* numbers of the plugin's devices; ordinal of the GPU */
+	/* index of the part, number of parts (more than 1: a grouped receive) */
+	uint8_t part, parts;
 };
 
 _Static_assert(sizeof(struct trace_record) == TRACE_RECORD_BYTES, "record");
@@ -91,8 +96,10 @@ enum trace_block_types {
 	TRACE_BLOCK_END = 5,
 };
 
+/* Where a context block stands in the trace. */
 enum trace_context_places { TRACE_AT_START, TRACE_AT_END, TRACE_BETWEEN };
 
+/* Bits of trace_header.flags: ticks are those of the TSC. */
 enum trace_header_flags { TRACE_CLOCK_TSC = 1 };
 
 /* One moment on three clocks. */
@@ -100,20 +107,25 @@ struct trace_moment {
 	uint64_t ticks, mono_ns, wall_ns;
 };
 
+/* The header of a file. */
 struct trace_header {
 	uint16_t version;
 	uint32_t flags, pid;
-	struct trace_moment start;
-	uint64_t hz; /* estimated ticks per second */
+	struct trace_moment start; /* when the trace began */
+	uint64_t hz;		   /* estimated ticks per second */
 };
 
+/* The head of a block, and its payload. */
 struct trace_block {
-	uint16_t type;
-	uint16_t thread;  /* RECORDS: the thread's number; CONTEXT: enum trace_context_places */
-	uint64_t first;	  /* position of the first record among all records of the thread */
-	uint64_t dropped; /* records of the thread that were dropped before it */
+	uint16_t type; /* enum trace_block_types */
+	/* RECORDS, THREAD: the thread's number; CONTEXT: enum trace_context_places */
+	uint16_t thread;
+	/* RECORDS: position of the first record among all records of the thread */
+	uint64_t first;
+	/* RECORDS: records of the thread dropped so far; END: all dropped records */
+	uint64_t dropped;
 	const uint8_t *payload;
-	uint32_t bytes;
+	uint32_t bytes; /* of the payload */
 };
 
 #endif

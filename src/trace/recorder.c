@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rings of all threads, and the writer thread that empties them into the file. */
+/* The rings of all threads, and the writer thread, which moves their records into the file. */
 #include "trace/recorder.h"
 
 #include <errno.h>
@@ -18,41 +18,44 @@
 #include "sys/fd.h"
 #include "trace/file.h"
 
-#define RING_RECORDS 16384u
-#define THREADS_MAX 60000u
-#define NAMES_MAX 64 /* names that are tried if a file exists */
-#define DRAIN_MS 25
-#define IDLE_MS 100 /* pause after IDLE_ROUNDS rounds without a record */
+#define RING_RECORDS 16384u /* records of a ring, if the options do not say */
+#define THREADS_MAX 60000u  /* most threads with a ring */
+#define NAMES_MAX 64	    /* most names that are tried if the file exists already */
+#define DRAIN_MS 25	    /* pause of the writer between two rounds over the rings */
+#define IDLE_MS 100	    /* its pause after IDLE_ROUNDS rounds without a record */
 #define IDLE_ROUNDS 100u
-#define CLOSE_MS 2000
+#define CLOSE_MS 2000		     /* how long trace_recorder_close waits for the writer */
 #define RETRY_NS CLOCK_S_NS	     /* pause after a failed write */
 #define CONTEXT_NS (CLOCK_S_NS / 10) /* shortest time between two context blocks */
 
-/* Records are written as they are in memory. */
+/* A record is written to the file as it is in memory. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the file is little-endian");
 
 _Atomic int trace_recorder_on;
 uint64_t trace_recorder_hz;
 __thread struct trace_ring *trace_own_ring __attribute__((tls_model("initial-exec")));
-static __thread int ring_refused;
+static __thread int ring_refused; /* 1: this thread gets no ring (any more) */
 
 static struct {
-	pthread_mutex_t lock; /* guards opening, the list of rings and the notes */
+	pthread_mutex_t lock; /* guards rings, threads and the notes */
 	struct trace_ring *rings;
-	unsigned threads;
-	char *notes;
+	unsigned threads; /* threads that have had a ring */
+	char *notes;	  /* lines for the next context block */
 	size_t notes_len, notes_room;
 	void (*context)(FILE *out, enum trace_context_places place);
-	uint32_t ring_records;
+	uint32_t ring_records; /* records of a ring, a power of two */
 	int opened, fork_handled;
 	pid_t pid;
-	pthread_key_t key;
+	pthread_key_t key; /* its destructor runs when a thread ends */
 	sem_t wake, finished;
+	/* the writer sleeps; it is to end; a context block is due */
 	_Atomic int asleep, stop, context_wanted;
+	/* records written, records lost, writes that failed */
 	_Atomic uint64_t written, dropped, failed_writes;
-	/* Used by the writer only. */
+	/* For the writer only. */
 	int fd;
 	off_t good; /* offset of the end of the last whole block */
+	/* times of base/clock.h before which not to write at all, a CLOCK block, a context block */
 	int64_t retry_ns, clock_ns, context_ns;
 	char path[1024];
 } rec = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
@@ -68,6 +71,7 @@ void trace_writer_wake(void)
 
 /* ---- rings ---- */
 
+/* Destructor of rec.key: the writer frees the ring of the ended thread. */
 static void ring_of_ended_thread(void *arg)
 {
 	struct trace_ring *ring = arg;
@@ -86,7 +90,7 @@ struct trace_ring *trace_ring_make(void)
 
 	if (ring_refused)
 		return NULL;
-	ring_refused = 1; /* stays set unless the function succeeds */
+	ring_refused = 1; /* stays 1 unless this function succeeds */
 	ring = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	errno = err;
 	if (ring == MAP_FAILED)
@@ -113,6 +117,8 @@ struct trace_ring *trace_ring_make(void)
 
 /* ---- the file ---- */
 
+/* Writes all parts to the file. Returns 0; -1: an error, after which a part may have been
+ * written. */
 static int write_parts(struct iovec *parts, int count)
 {
 	while (count) {
@@ -135,7 +141,8 @@ static int write_parts(struct iovec *parts, int count)
 	return 0;
 }
 
-/* Writes a whole block or nothing. Returns 0, or -1 if the block is lost. */
+/* Writes a block with the payload a and b, wholly or not at all. Returns 0, or -1 if the block is
+ * lost: the write failed, or an earlier one failed less than RETRY_NS ago. */
 static int write_block(struct trace_block *block, const void *a, size_t a_len, const void *b,
 		       size_t b_len)
 {
@@ -168,6 +175,7 @@ static void write_moment(void)
 	rec.clock_ns = clock_now_ns() + CLOCK_S_NS;
 }
 
+/* Writes a context block, with the notes that have been added. */
 static void write_text(enum trace_context_places place)
 {
 	struct trace_block block = {.type = TRACE_BLOCK_CONTEXT, .thread = (uint16_t)place};
@@ -200,7 +208,7 @@ static void write_thread(struct trace_ring *ring)
 	ring->named = !write_block(&block, &ring->tid, sizeof(ring->tid), NULL, 0);
 }
 
-/* Writes the ring's records to the file. Returns 1 if there were any. */
+/* Writes all records of the ring to the file and frees their room. Returns 1 if there were any. */
 static int drain(struct trace_ring *ring)
 {
 	uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
@@ -228,7 +236,7 @@ static int drain(struct trace_ring *ring)
 	return 1;
 }
 
-/* Records the call that a thread is in when the process ends. */
+/* At the end of the process: writes a record of the call that a thread is in. */
 static void write_unfinished(struct trace_ring *ring)
 {
 	struct trace_block block = {
@@ -257,6 +265,8 @@ static void write_unfinished(struct trace_ring *ring)
 
 /* ---- the writer ---- */
 
+/* The first ring now. Threads add rings before it only, and only the writer removes rings, so the
+ * writer walks the list without the lock. */
 static struct trace_ring *rings_now(void)
 {
 	struct trace_ring *first;
@@ -283,6 +293,8 @@ static void ring_free(struct trace_ring *ring)
 	munmap(ring, ring->bytes);
 }
 
+/* Writes the records of all rings and frees the rings of ended threads. Returns 1 if there were
+ * records. */
 static int drain_all(void)
 {
 	int found = 0;
@@ -298,6 +310,7 @@ static int drain_all(void)
 	return found;
 }
 
+/* Writes what is left and the last blocks, and closes the file. */
 static void write_last(void)
 {
 	struct trace_block block = {.type = TRACE_BLOCK_END};
@@ -309,7 +322,7 @@ static void write_last(void)
 			&rec.dropped, atomic_load_explicit(&ring->dropped, memory_order_relaxed),
 			memory_order_relaxed);
 	}
-	rec.retry_ns = 0; /* allows a last attempt after a failed write */
+	rec.retry_ns = 0; /* allows a last attempt if an earlier write failed */
 	write_text(TRACE_AT_END);
 	write_moment();
 	block.dropped = atomic_load_explicit(&rec.dropped, memory_order_relaxed);
@@ -318,6 +331,7 @@ static void write_last(void)
 	rec.fd = -1;
 }
 
+/* Sleeps until the time has passed or trace_writer_wake is called. */
 static void sleep_ms(unsigned ms)
 {
 	struct timespec until;
@@ -352,6 +366,7 @@ static void *writer_main(void *arg)
 	return arg;
 }
 
+/* Starts the writer thread. Returns -1 with errno if that fails. */
 static int writer_start(void)
 {
 	sigset_t all, before;
@@ -372,6 +387,7 @@ static int writer_start(void)
 
 /* ---- opening and closing ---- */
 
+/* Switches recording off in a forked child. */
 static void child_of_fork(void)
 {
 	atomic_store_explicit(&trace_recorder_on, 0, memory_order_relaxed);
@@ -379,7 +395,8 @@ static void child_of_fork(void)
 	ring_refused = 1;
 }
 
-/* Expands "%p" to the process id, and appends number if it is above 1. */
+/* Writes the name of the file to out: the first "%p" of the pattern becomes the process id; a
+ * number above 1 is appended. */
 static void path_expand(const char *pattern, unsigned number, char *out, size_t cap)
 {
 	const char *place = strstr(pattern, "%p");
@@ -395,6 +412,7 @@ static void path_expand(const char *pattern, unsigned number, char *out, size_t 
 		snprintf(out + len, cap - len, ".%u", number);
 }
 
+/* Creates a file that does not exist yet: tries NAMES_MAX names. Returns -1 with errno. */
 static int file_create(const char *pattern)
 {
 	for (unsigned i = 1; i <= NAMES_MAX; i++) {
@@ -406,6 +424,7 @@ static int file_create(const char *pattern)
 	return rec.fd < 0 ? -1 : 0;
 }
 
+/* Starts the clock and writes the header and the first context block. */
 static int file_begin(int force_clock)
 {
 	struct trace_header header = {.version = TRACE_VERSION, .pid = (uint32_t)getpid()};
@@ -423,6 +442,7 @@ static int file_begin(int force_clock)
 	return 0;
 }
 
+/* Sets up the recorder and creates the file. Returns -1 with errno. */
 static int recorder_begin(const struct trace_recorder_opts *opts)
 {
 	rec.ring_records = opts->ring_records ? opts->ring_records : RING_RECORDS;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ring of a thread: one producer, which never waits, and one consumer, the writer. */
+/* The ring of a thread's records: one producer, the thread, which never waits, and one consumer,
+ * the writer. */
 #ifndef TRACE_RING_H
 #define TRACE_RING_H
 
@@ -10,23 +11,23 @@
 #include "trace/record.h"
 
 struct trace_ring {
-	/* Written by the producer only. */
+	/* For the producer. */
 	alignas(64) _Atomic uint32_t head;
-	uint32_t seen_tail, mask;
-	uint64_t missed; /* records dropped since the last GAP record */
+	uint32_t seen_tail, mask; /* tail when last read; number of slots - 1 */
+	uint64_t missed;	  /* records dropped since the last GAP record */
 	_Atomic uint64_t dropped;
-	/* The call that the thread is in; TRACE_GAP in busy_call: none. */
+	/* The call that the thread is in; busy_call TRACE_GAP: none. */
 	_Atomic uint64_t busy_time;
 	_Atomic uint32_t busy_comm;
 	_Atomic uint32_t busy_call;
-	/* For the writer. */
+	/* For the writer. The fields from thread on are set when the ring is made. */
 	alignas(64) _Atomic uint32_t tail;
-	uint64_t written;  /* records taken out so far */
-	int named;	   /* the file has its THREAD block */
-	_Atomic int ended; /* the thread has ended */
-	uint16_t thread;
-	uint32_t tid;
-	size_t bytes; /* size of the mapping */
+	uint64_t written;  /* records taken out of the ring so far */
+	int named;	   /* 1: the file has the THREAD block of this thread */
+	_Atomic int ended; /* 1: the thread has ended, so the writer frees the ring */
+	uint16_t thread;   /* number of the thread in the file */
+	uint32_t tid;	   /* the kernel's thread id */
+	size_t bytes;	   /* size of the ring's mapping */
 	struct trace_ring *next;
 	alignas(64) struct trace_record slots[];
 };
@@ -34,7 +35,7 @@ struct trace_ring {
 /* Wakes the writer; makes a system call only if the writer sleeps. */
 void trace_writer_wake(void);
 
-/* The next record to fill, or NULL if the ring is full. */
+/* Returns the next record to fill in; NULL: the ring is full. */
 static inline struct trace_record *trace_ring_room(struct trace_ring *ring)
 {
 	uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
@@ -47,14 +48,14 @@ static inline struct trace_record *trace_ring_room(struct trace_ring *ring)
 	return &ring->slots[head & ring->mask];
 }
 
-/* Counts a dropped record. */
+/* Counts a record that is dropped. */
 static inline void trace_ring_miss(struct trace_ring *ring)
 {
 	ring->missed++;
 	atomic_fetch_add_explicit(&ring->dropped, 1, memory_order_relaxed);
 }
 
-/* As trace_ring_room, but counts a dropped record if there is no room. */
+/* Like trace_ring_room, but if the ring is full, counts a dropped record. */
 static inline struct trace_record *trace_ring_slot(struct trace_ring *ring)
 {
 	struct trace_record *slot = trace_ring_room(ring);
@@ -64,6 +65,7 @@ static inline struct trace_record *trace_ring_slot(struct trace_ring *ring)
 	return slot;
 }
 
+/* Passes the record that was filled in to the writer. Wakes the writer after each half ring. */
 static inline void trace_ring_publish(struct trace_ring *ring)
 {
 	uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed) + 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starts the recorder if the options ask for it. */
+/* Starts the recorder if TCPX_TRACE names a file. */
 #include "trace/start.h"
 
 #include <errno.h>
@@ -17,7 +17,8 @@ int trace_start(char *why, size_t cap)
 		.ring_records = 1,
 		.context = trace_context_write,
 	};
-	static _Atomic int failed; /* set after a failure: there is one attempt only */
+	/* 1: the recorder could not be opened; there is no second attempt */
+	static _Atomic int failed;
 	int err = errno, rc;
 
 	if (atomic_load_explicit(&trace_recorder_on, memory_order_relaxed))

@@ -6,10 +6,11 @@
 #include <cpuid.h>
 #endif
 
-#define CALIBRATE_NS 400000
+#define CALIBRATE_NS 400000 /* how long the rate of the TSC is measured */
 
 int trace_clock_tsc;
 
+/* Whether the TSC always runs at a constant rate. */
 static int tsc_is_invariant(void)
 {
 #if defined(__x86_64__)

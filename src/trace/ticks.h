@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ticks of a trace: the TSC if it always runs at a constant rate, else nanoseconds. */
+/* The clock of a trace. A tick is one of the TSC, if the TSC always runs at a constant rate, else
+ * a nanosecond. */
 #ifndef TRACE_TICKS_H
 #define TRACE_TICKS_H
 
@@ -8,11 +9,11 @@
 #include "base/clock.h"
 #include "trace/record.h"
 
-/* 1: trace_ticks() reads the TSC. Constant after trace_clock_start(). */
+/* 1: trace_ticks() reads the TSC. Does not change after trace_clock_start(). */
 extern int trace_clock_tsc;
 
-/* Chooses the clock and estimates its rate, which takes about half a millisecond. force_clock: the
- * TSC is not used. Returns ticks per second. */
+/* Chooses the clock and estimates its rate, which takes about half a millisecond. force_clock 1:
+ * the TSC is not used. Returns the number of ticks per second. */
 uint64_t trace_clock_start(int force_clock);
 
 static inline uint64_t trace_ticks(void)
@@ -24,7 +25,7 @@ static inline uint64_t trace_ticks(void)
 	return (uint64_t)clock_now_ns();
 }
 
-/* All three clocks, read together. */
+/* Reads the three clocks, one right after the other. */
 void trace_moment_now(struct trace_moment *out_moment);
 
 #endif

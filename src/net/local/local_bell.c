@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sleeping and waking. A side that is going to sleep sets a wait word in the shared header and
- * checks again; the other side, after moving its cursor, reads the word, resets it and sends one
- * byte over the socket: the bell. Bells are bytes of one stream for both roles (receiving,
- * sending), and both roles may sleep on the descriptor in two threads. So a bell may be read from
- * the socket only if no other thread still has to be woken by it. docs/design/local.md has the
- * argument.
+ * then checks for work once more; the other side, after moving its cursor, reads the word, resets
+ * it and sends one byte over the socket: the bell. A bell does not say which role (receiving or
+ * sending) it is for, and both roles may sleep on the descriptor in two threads. So a bell may be
+ * read from the socket only if no other thread still has to be woken by it. docs/design/local.md
+ * has the argument.
  */
 #include <errno.h>
 #include <poll.h>
@@ -14,6 +14,7 @@
 
 #include "net/local/local_priv.h"
 
+/* The wait word of this side for a role; the peer resets it to 0 when it rings. */
 static _Atomic uint32_t *wait_word(struct local_chan *chan, int role)
 {
 	return role == LOCAL_RX ? &chan->in->tail_wait : &chan->out->head_wait;
@@ -31,11 +32,12 @@ void local_bell_ring(struct local_chan *chan, _Atomic uint32_t *wait)
 		local_die(chan, TCPX_ERR_PEER_RESET); /* the peer sleeps and cannot be woken */
 }
 
-/* The owner of role is awake again: its wait word is cleared, so that nobody rings. */
+/* Called when the thread that owns role is awake again. Clears the role's wait word, so that the
+ * peer does not ring for it. */
 static void disarm_role(struct local_chan *chan, int role)
 {
 	atomic_store(&chan->bell.armed[role], 0);
-	/* The peer reset the word: it has rung, or is about to. */
+	/* The peer has reset the word already: its bell is in the socket, or soon will be. */
 	if (!atomic_exchange(wait_word(chan, role), 0))
 		atomic_store(&chan->bell.owed, 1);
 }
@@ -86,18 +88,19 @@ void local_die(struct local_chan *chan, tcpx_status status)
 	shutdown(chan->fd, SHUT_RDWR); /* wakes sleepers at both ends */
 }
 
-/* Whether a bell in the socket is for the thread that owns role: that thread may be asleep (armed),
- * and the peer has reset the role's wait word, so it has sent a bell or is about to. */
+/* Whether a bell in the socket is for the thread that owns role: that thread may be asleep
+ * (armed), and the peer has reset the role's wait word, so the peer has sent a bell or is about
+ * to. */
 static int bell_pending(struct local_chan *chan, int role)
 {
 	return atomic_load(&chan->bell.armed[role]) && !atomic_load(wait_word(chan, role));
 }
 
 /*
- * Reads the bells from the socket; the caller owns each role whose want is not 0. Returns 0 if the
- * caller must not sleep: the peer is gone, a bell is for the other owner, or the other owner is
- * reading bells. The number of bells is read before the state of the other owner, so a bell that is
- * sent for a later sleep is not among them.
+ * Reads the bells from the socket. The caller owns each role whose want is not 0. Returns 1 if the
+ * caller may sleep; 0 if not: the peer is gone, a bell is for the owner of the other role, or that
+ * thread is reading bells. The number of bells is read before the state of the other role, so a
+ * bell that is sent for a later sleep of its owner is not among those read.
  */
 static int drain_bells(struct local_chan *chan, int want_recv, int want_send)
 {
@@ -126,7 +129,7 @@ static int drain_bells(struct local_chan *chan, int want_recv, int want_send)
 			break;
 		(void)!recv(chan->fd, bells, (size_t)n, MSG_DONTWAIT);
 		if ((size_t)n < sizeof(bells)) {
-			may_sleep = 1; /* later bells keep the socket readable */
+			may_sleep = 1; /* bells that come later keep the socket readable */
 			break;
 		}
 	}
@@ -136,8 +139,8 @@ static int drain_bells(struct local_chan *chan, int want_recv, int want_send)
 	return may_sleep;
 }
 
-/* Whether recv has something to do: a hint from the published cursors only. The call that follows
- * detects an invalid cursor. */
+/* Whether recv has something to do, judged by the published cursors only. This is a hint: the recv
+ * that follows detects an invalid cursor. */
 static int rx_ready(struct local_chan *chan)
 {
 	uint64_t there = atomic_load(&chan->in->head) - atomic_load(&chan->in->tail);
@@ -148,17 +151,22 @@ static int rx_ready(struct local_chan *chan)
 	       atomic_load(&chan->in->head_closed);
 }
 
+/* Whether send has something to do: enough room in the ring, an ended loan, an invalid cursor, or
+ * a closed ring. */
 static int tx_ready(struct local_chan *chan)
 {
 	uint64_t used = atomic_load(&chan->out->head) - atomic_load(&chan->out->tail);
 
-	/* A producer with loans out waits for the first of them, not for room in the ring. */
+	/* A producer with loans out waits for the end of its first loan, not for room in the
+	 * ring. */
 	if (local_lent_count(chan))
 		return local_loan_ended(chan) || atomic_load(&chan->out->tail_closed);
 	return used <= chan->ring_bytes - local_room_mark(chan) || used > chan->ring_bytes ||
 	       atomic_load(&chan->out->tail_closed);
 }
 
+/* See net_ops.arm. For each role that will sleep: sets armed, then the wait word, and then checks
+ * once more for something to do, since the peer moves its cursor before it reads the word. */
 int local_arm(struct net_chan *base, int want_recv, int want_send, uint32_t *out_events)
 {
 	struct local_chan *chan = (struct local_chan *)base;

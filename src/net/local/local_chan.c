@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A same-host channel: the shared mapping, its creation and its end. */
+/* A same-host channel: its shared memory, its creation and its end. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -28,11 +28,13 @@ int local_ring_bytes_ok(uint64_t ring_bytes)
 	       !(ring_bytes & (ring_bytes - 1));
 }
 
+/* Bytes of a memfd: the header and two rings. */
 static size_t map_bytes(size_t ring_bytes)
 {
 	return LOCAL_HEADER_BYTES + 2 * ring_bytes;
 }
 
+/* Maps the memfd; the new map has one reference. */
 static tcpx_status map_memory(int memfd, size_t bytes, struct local_map **out_map)
 {
 	struct local_map *map = calloc(1, sizeof(*map));
@@ -47,7 +49,7 @@ static tcpx_status map_memory(int memfd, size_t bytes, struct local_map **out_ma
 		return error_set(TCPX_ERR_NO_MEMORY, err, "mapping %zu bytes for a local channel",
 				 bytes);
 	}
-	/* A forked child must neither keep nor touch the mapping. */
+	/* A forked child must neither keep nor access the mapping. */
 	madvise(map->base, bytes, MADV_DONTFORK);
 	madvise(map->base, bytes, MADV_DONTDUMP);
 	map->bytes = bytes;
@@ -56,6 +58,7 @@ static tcpx_status map_memory(int memfd, size_t bytes, struct local_map **out_ma
 	return TCPX_OK;
 }
 
+/* Makes a memfd that can be sealed. Returns -1 with errno if that fails. */
 static int memfd_make(void)
 {
 	int fd = SYS_FD_OPEN(
@@ -99,7 +102,8 @@ tcpx_status local_map_import(int memfd, uint64_t ring_bytes, struct local_map **
 	if (!local_ring_bytes_ok(ring_bytes))
 		return error_set(TCPX_ERR_PROTOCOL, 0, "local hello requests rings of %llu bytes",
 				 (unsigned long long)ring_bytes);
-	/* Memory that could shrink, or fail to provide a page, would raise SIGBUS later. */
+	/* Memory that could shrink, or whose file system could fail to provide a page, would raise
+	 * SIGBUS later. */
 	seals = fcntl(memfd, F_GET_SEALS);
 	if (seals < 0 || !(seals & F_SEAL_SHRINK) || seals & F_SEAL_WRITE)
 		return error_set(TCPX_ERR_PROTOCOL, 0, "local hello with an unsealed descriptor");
@@ -176,7 +180,8 @@ static void local_close(struct net_chan *base)
 	free(chan);
 }
 
-/* Number of loans that the peer has not finished; any thread. */
+/* Returns the number of loans of this side that the peer has not finished. *out_head: number of
+ * loans made. Any thread. */
 static unsigned loans_open(const struct local_chan *chan, uint64_t *out_head)
 {
 	unsigned open = 0;
@@ -212,8 +217,8 @@ static void local_info(const struct net_chan *base, struct net_chan_info *out_in
 	out_info->same_process = chan->copy == COPY_DIRECT &&
 				 atomic_load_explicit(chan->lend_ok, memory_order_acquire);
 	moved = tail + loans - open;
-	/* progress.ns is the time of the last query that found progress of the peer, or nothing
-	 * under way. */
+	/* progress.ns is the time of the last query that found that the peer had made progress or
+	 * that nothing was under way. */
 	if (atomic_exchange(&chan->progress.moved, moved) != moved || (head == tail && !open) ||
 	    !atomic_load(&chan->progress.ns))
 		atomic_store(&chan->progress.ns, now);
@@ -224,8 +229,8 @@ static void local_trim(struct net_chan *base)
 {
 	struct local_chan *chan = (struct local_chan *)base;
 
-	/* Only this side writes the ring, and the peer has read all of it, so its bytes are not
-	 * needed. */
+	/* Only this side writes to this ring, and the peer has read all bytes in it, so its pages
+	 * can be given back to the system. */
 	if (base->ops != &local_ops || chan->tx.punched == chan->tx.head ||
 	    local_room(chan) != chan->ring_bytes)
 		return;

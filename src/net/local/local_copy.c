@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The two copies of a ring. Bulk memory is mostly cold on the user's side and hot on the ring's.
- * The copy in prefetches across page borders, where hardware prefetchers stop. The copy out uses
- * non-temporal stores for memory that is not in the cache, which avoids reading lines that are
- * overwritten.
+ * The two copies of a ring. Large user memory is mostly not in the cache, while the ring is. The
+ * copy in prefetches across page borders, where hardware prefetchers stop. The copy out uses
+ * non-temporal stores for user memory that is not in the cache: ordinary stores would first read
+ * each line that they overwrite.
  */
 #include <string.h>
 
@@ -13,22 +13,24 @@
 #include <emmintrin.h>
 
 #define LINE 64u
-#define AHEAD 2048     /* prefetch distance on the source, in bytes */
-#define AHEAD_RING 512 /* the same on the ring, whose lines are in the cache of the other core */
+#define AHEAD 2048 /* prefetch distance on the source of a copy, in bytes */
+/* prefetch distance on the ring, whose lines are in the cache of the other core */
+#define AHEAD_RING 512
 
-/* The address may be beyond the end: prefetches never fault. */
+/* p + ahead may be beyond the end of the memory: prefetches never fault. */
 static void prefetch_read(const void *p, size_t ahead)
 {
 	_mm_prefetch((const char *)((uintptr_t)p + ahead), _MM_HINT_T0);
 }
 
-/* For writing; the compiler's builtin becomes a prefetch for reading on the oldest processors. */
+/* Prefetches for writing. The compiler's builtin becomes a prefetch for reading on the oldest
+ * processors. */
 static void prefetch_write(void *p, size_t ahead)
 {
 	__asm__ volatile("prefetchw %0" ::"m"(*(char *)((uintptr_t)p + ahead)));
 }
 
-/* Bytes up to the next cache line. */
+/* Bytes from p up to the next cache line; 0: p is at one. */
 static size_t line_gap(const void *p)
 {
 	return -(uintptr_t)p & (LINE - 1);
@@ -61,7 +63,8 @@ void local_copy_in(uint8_t *ring, const uint8_t *user, size_t n)
 	memcpy(ring + at, user + at, n - at);
 }
 
-/* Within one process, ring may overlap user: then the bytes are mixed, which is harmless. */
+/* Copies with non-temporal stores. Within one process ring may be memory of the sender that
+ * overlaps user: then the result is mixed, but nothing else is harmed. */
 static void copy_non_temporal(uint8_t *user, const uint8_t *ring, size_t n)
 {
 	size_t at = line_gap(user);
@@ -83,11 +86,11 @@ static void copy_non_temporal(uint8_t *user, const uint8_t *ring, size_t n)
 		_mm_stream_si128(d + 3, e);
 	}
 	memmove(user + at, ring + at, n - at);
-	_mm_sfence(); /* non-temporal stores are not ordered by later releases */
+	_mm_sfence(); /* non-temporal stores are not ordered by later release stores */
 }
 
-/* Whether the first block of the buffer was received into lately. Records every block that the n
- * bytes complete. */
+/* Whether the block that holds the beginning of the buffer was received into lately. Records each
+ * block that ends within the n bytes. */
 static int heat_check(struct local_heat *heat, const uint8_t *user, size_t n)
 {
 	uintptr_t block = (uintptr_t)user / LOCAL_HEAT_BLOCK;

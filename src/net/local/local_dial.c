@@ -14,7 +14,7 @@
 #include "net/local/local_priv.h"
 #include "sys/fd.h"
 
-#define ANSWER_NS (5 * CLOCK_S_NS)
+#define ANSWER_NS (5 * CLOCK_S_NS) /* how long the listener's answer may take */
 
 /* A channel whose listener has not answered yet. */
 struct local_dial {
@@ -48,6 +48,7 @@ unsigned local_address(const char *name, struct sockaddr_un *out_addr)
 	return (unsigned)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
 }
 
+/* Sets and returns the error for the errno of a failed connection to that listener. */
 static tcpx_status dial_error(int err, const char *name)
 {
 	tcpx_status status = TCPX_ERR_SYSTEM;
@@ -63,6 +64,7 @@ static tcpx_status dial_error(int err, const char *name)
 	return error_set(status, err, "connecting to local address @%.*s", LOCAL_NAME_MAX, name);
 }
 
+/* Sets and returns the error that the other end belongs to another user. */
 static tcpx_status other_user_error(unsigned uid)
 {
 	error_set(TCPX_ERR_REFUSED, 0,
@@ -93,6 +95,7 @@ tcpx_status local_dial_socket(const char *name, int *out_fd)
 	return TCPX_OK;
 }
 
+/* Connects to the listener, makes the shared memory and the channel, and sends the hello. */
 static tcpx_status dial_chan(const char *name, const uint8_t nonce[LOCAL_NONCE_BYTES],
 			     uint16_t channel, uint16_t flags, uint32_t epoch, size_t ring_bytes,
 			     struct net_chan **out_chan)
@@ -124,7 +127,7 @@ static tcpx_status dial_chan(const char *name, const uint8_t nonce[LOCAL_NONCE_B
 	status = local_pass(fd, &hello, sizeof(hello), memfd);
 	sys_fd_close(memfd);
 	if (status)
-		chan->ops->close(chan); /* closes fd and map too */
+		chan->ops->close(chan); /* closes fd and unmaps the memory too */
 	else
 		*out_chan = chan;
 	return status;
@@ -158,6 +161,7 @@ void local_dial_cancel(struct transport_dial *base)
 	chan->ops->close(chan);
 }
 
+/* Frees the dial and calls dialled: with the channel, or (on an error) after closing it. */
 static void dial_end(struct local_dial *dial, tcpx_status status)
 {
 	transport_dialled_fn dialled = dial->dialled;
@@ -171,7 +175,7 @@ static void dial_end(struct local_dial *dial, tcpx_status status)
 	dialled(arg, status, status == TCPX_OK ? chan : NULL);
 }
 
-/* The answer is the first byte on the socket; the bytes after it are bells. */
+/* The socket is readable: its first byte is the listener's answer; the bytes after it are bells. */
 static void dial_answered(struct sys_watch *watch, uint32_t events)
 {
 	struct local_dial *dial = LIST_ENTRY(watch, struct local_dial, watch);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Passes descriptors between two processes of this host: over a unix socket with a message. A
- * process that needs one asks the listener of the other process, on a separate connection.
+ * Passes descriptors between two processes of this host, over a unix socket with a message. A
+ * process that needs a descriptor of another one asks that process's listener, on a connection of
+ * its own.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 #include "net/local/local_priv.h"
 #include "sys/fd.h"
 
-#define FETCH_NS (2 * CLOCK_S_NS)
+#define FETCH_NS (2 * CLOCK_S_NS) /* how long the answer may take */
 
 struct local_fetch {
 	struct sys_watch watch;
@@ -42,7 +43,7 @@ tcpx_status local_pass(int sock, const void *bytes, size_t n, int fd)
 	cmsg->cmsg_type = SCM_RIGHTS;
 	cmsg->cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(cmsg), &fd, sizeof(fd));
-	/* The socket is new, so its buffer has room for the whole message. */
+	/* The socket is new, so its send buffer has room for the whole message. */
 	if (sendmsg(sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)n)
 		return error_set(errno == EPIPE || errno == ECONNRESET ? TCPX_ERR_PEER_RESET
 								       : TCPX_ERR_SYSTEM,
@@ -50,7 +51,7 @@ tcpx_status local_pass(int sock, const void *bytes, size_t n, int fd)
 	return TCPX_OK;
 }
 
-/* Keeps the first descriptor that arrives; others are closed. */
+/* Stores the first descriptor of the message in *inout_fd if that is -1; closes all others. */
 static void take_descriptors(struct msghdr *msg, int *inout_fd)
 {
 	struct cmsghdr *cmsg;
@@ -100,7 +101,7 @@ void local_fetch_cancel(struct local_fetch *fetch)
 	free(fetch);
 }
 
-/* Ends the fetch; the callback owns fd from here on, or gets -1. */
+/* Frees the fetch and calls fetched; the callee owns fd, which is -1 on an error. */
 static void fetch_end(struct local_fetch *fetch, tcpx_status status, int fd)
 {
 	local_fetched_fn fetched = fetch->fetched;

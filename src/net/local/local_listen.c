@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The listening end of same-host channels: an abstract unix address, hellos in bounded time. */
+/* The listening end of same-host channels: an abstract unix address, and a limited time for each
+ * hello. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,10 +16,11 @@
 #include "sys/crypto.h"
 #include "sys/fd.h"
 
-#define LISTEN_PENDING 64		    /* most connections without a complete hello */
-#define LISTEN_NS (2 * CLOCK_S_NS)	    /* time for the hello */
-#define LISTEN_PAUSE_NS (100 * CLOCK_MS_NS) /* pause when out of descriptors */
-#define LISTEN_BATCH 16			    /* accepted connections per round */
+#define LISTEN_PENDING 64	   /* most connections without a complete hello */
+#define LISTEN_NS (2 * CLOCK_S_NS) /* time until the hello must be complete */
+/* pause of accepting when out of descriptors or memory */
+#define LISTEN_PAUSE_NS (100 * CLOCK_MS_NS)
+#define LISTEN_BATCH 16 /* most connections accepted in one round of the loop */
 
 struct local_listener {
 	struct transport_listener base;
@@ -29,22 +31,24 @@ struct local_listener {
 	void *arg;
 	struct list_node pending; /* struct guest, the oldest first */
 	unsigned npending;
-	int64_t resume_ns; /* accept again at that time; 0: accepting */
+	int64_t resume_ns; /* accepting is paused until this time; 0: it is not */
 	struct log_limit limit;
 };
 
-/* A connection that has not sent a complete hello yet. */
+/* A connection that has not sent its complete hello yet. */
 struct guest {
 	struct list_node node;
 	struct sys_watch watch;
 	struct local_listener *listener;
 	int64_t deadline_ns;
 	struct local_hello hello;
-	size_t have;
-	int memfd;
-	pid_t pid; /* pid of the connecting process */
+	size_t have; /* bytes of hello that have arrived */
+	int memfd;   /* the descriptor that came with the hello; -1: none yet */
+	pid_t pid;   /* pid of the connecting process */
 };
 
+/* Sets the timer to the end of the pause or the deadline of the oldest guest, whichever is
+ * first. */
 static void timer_update(struct local_listener *listener)
 {
 	int64_t due = listener->resume_ns;
@@ -61,7 +65,7 @@ static void timer_update(struct local_listener *listener)
 		sys_timer_del(listener->loop, &listener->timer);
 }
 
-/* Removes the guest but keeps its descriptors. */
+/* Removes the guest from the listener but keeps its struct and descriptors. */
 static void guest_release(struct guest *guest)
 {
 	struct local_listener *listener = guest->listener;
@@ -82,6 +86,7 @@ static void guest_close(struct guest *guest)
 	free(guest);
 }
 
+/* Closes a guest whose hello will not be used; why: for the log. */
 static void guest_drop(struct guest *guest, const char *why)
 {
 	if (log_allow(&guest->listener->limit, 5))
@@ -89,7 +94,8 @@ static void guest_drop(struct guest *guest, const char *why)
 	guest_close(guest);
 }
 
-/* 1: the hello is complete; 0: not yet; -1: the connection ended. */
+/* Reads a part of the hello. Returns 1: the hello is complete; 0: not yet; -1: the connection
+ * ended. */
 static int guest_read(struct guest *guest)
 {
 	ssize_t n = local_pass_recv(guest->watch.fd, (char *)&guest->hello + guest->have,
@@ -103,6 +109,7 @@ static int guest_read(struct guest *guest)
 	return guest->have == sizeof(guest->hello);
 }
 
+/* Returns what is wrong with the complete hello of a channel; NULL: nothing. */
 static const char *hello_fault(const struct guest *guest)
 {
 	if (guest->hello.magic != LOCAL_MAGIC)
@@ -114,14 +121,14 @@ static const char *hello_fault(const struct guest *guest)
 	return NULL;
 }
 
-/* Sends the answer. The result does not matter: a new socket has room for it, and a dialler that
- * has gone needs none. */
+/* Sends the answer to the dialler. The result of the send does not matter: a new socket has room
+ * for one byte, and a dialler that has gone needs no answer. */
 static void send_answer(int fd, char byte)
 {
 	(void)!send(fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* Answers a guest that requests a descriptor, and closes it. */
+/* Passes the descriptor that the guest requests, if there is one, and closes the guest. */
 static void guest_pass_descriptor(struct guest *guest)
 {
 	struct local_listener *listener = guest->listener;
@@ -135,8 +142,8 @@ static void guest_pass_descriptor(struct guest *guest)
 	guest_close(guest);
 }
 
-/* Handles a complete hello. The callback may close the listener, so nothing of the listener is
- * accessed afterwards. */
+/* Makes a channel of a guest whose hello is complete and hands it to ops->arrived, or drops the
+ * guest. arrived may close the listener, so the listener is not accessed after it. */
 static void guest_arrive(struct guest *guest)
 {
 	struct local_listener *listener = guest->listener;
@@ -159,7 +166,7 @@ static void guest_arrive(struct guest *guest)
 		return;
 	}
 	guest_release(guest);
-	/* answered before the channel is handed to its owner */
+	/* the answer goes first: the owner of the channel may send bells on this socket */
 	if (guest->hello.flags & LOCAL_WANTS_ANSWER)
 		send_answer(guest->watch.fd, LOCAL_ANSWER_TAKEN);
 	local_share_accept((struct local_chan *)chan, guest->memfd, &guest->hello);
@@ -184,7 +191,7 @@ static void guest_ready(struct sys_watch *watch, uint32_t events)
 		guest_drop(guest, "the connection ended");
 }
 
-/* The oldest guest of the process that has most guests. */
+/* Returns the oldest guest of the process that has the most guests. */
 static struct guest *guest_of_greediest(struct local_listener *listener)
 {
 	const struct list_node *pos, *other;
@@ -205,6 +212,7 @@ static struct guest *guest_of_greediest(struct local_listener *listener)
 	return best;
 }
 
+/* Makes a guest of an accepted connection. If there are too many, drops one. */
 static void guest_add(struct local_listener *listener, int fd)
 {
 	struct guest *guest = calloc(1, sizeof(*guest));
@@ -233,8 +241,8 @@ static void guest_add(struct local_listener *listener, int fd)
 	timer_update(listener);
 }
 
-/* Refuses a process of another user. The dialler may have judged differently, because user ids
- * differ between user namespaces. */
+/* Closes a connection of a process of another user, after telling the dialler. The dialler may
+ * have judged differently, because user ids differ between user namespaces. */
 static void refuse_user(struct local_listener *listener, int fd, unsigned uid)
 {
 	send_answer(fd, LOCAL_ANSWER_REFUSED);
@@ -262,7 +270,8 @@ static void listener_ready(struct sys_watch *watch, uint32_t events)
 		}
 		if (errno == EINTR || errno == ECONNABORTED)
 			continue;
-		/* no descriptors or memory: pause, or the queue keeps the loop busy */
+		/* no descriptors or memory: pause, because a connection that waits keeps the loop
+		 * busy */
 		if (errno != EAGAIN) {
 			if (log_allow(&listener->limit, 5))
 				LOG_WARN("local: accept failed: errno %d", errno);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loans: pieces of the producer's memory that the consumer reads directly. The producer gets its
- * memory back when the consumer finished, when the producer took the piece back before the
- * consumer began to read, or when the consumer's process is gone.
+ * Loans: pieces of the producer's memory that the consumer reads directly. The producer gets the
+ * memory back when the consumer has read it or failed to, when the producer took the loan back
+ * before the consumer began to read, or when the consumer's process is gone.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,8 +14,9 @@
 
 #define READ_PIECES 512 /* iovecs of one process_vm_readv */
 
-/* The producer's side. */
+/* The functions of the producer. */
 
+/* Whether the memory of a loan in this state is the producer's again. */
 static int is_returned(uint32_t state)
 {
 	return state == LOAN_BACK || state == LOAN_FAILED || state == LOAN_OVER;
@@ -41,12 +42,13 @@ int local_loan_make(struct local_chan *chan, const void *addr, size_t bytes)
 	chan->tx.lent[chan->tx.loan_head % LOCAL_LOANS] =
 		(struct local_lent){.begin = chan->tx.put};
 	chan->tx.put += bytes;
-	/* The loan is published before any byte after it, and before the wait word of the consumer
-	 * is read. */
+	/* The loan is published before any byte after it, and before this side reads the
+	 * consumer's wait word. */
 	atomic_store_explicit(&chan->lend_to->head, ++chan->tx.loan_head, memory_order_seq_cst);
 	return 1;
 }
 
+/* Records if the memory of a loan is the producer's again, and if the loan failed. */
 static void loan_check_home(struct local_chan *chan, uint64_t index)
 {
 	struct local_lent *lent = &chan->tx.lent[index % LOCAL_LOANS];
@@ -59,6 +61,7 @@ static void loan_check_home(struct local_chan *chan, uint64_t index)
 		chan->tx.lent_failed = 1;
 }
 
+/* Moves loan_first past the loans whose memory is the producer's again. */
 static void loan_advance_first(struct local_chan *chan)
 {
 	while (local_lent_count(chan) && chan->tx.lent[chan->tx.loan_first % LOCAL_LOANS].home)
@@ -82,8 +85,8 @@ int local_loan_ended(struct local_chan *chan)
 	return is_returned(atomic_load(&lent_loan(chan, chan->tx.loan_first)->state));
 }
 
-/* Takes a loan back. Returns 1 if the memory is the producer's again by this call; the rest of the
- * loan is then torn for the consumer. */
+/* Takes a loan back unless the consumer is reading it. Returns 1 if this call made the memory the
+ * producer's again; the rest of the loan then arrives torn at the consumer. */
 static int loan_take_back(struct local_chan *chan, uint64_t index)
 {
 	struct local_lent *lent = &chan->tx.lent[index % LOCAL_LOANS];
@@ -117,7 +120,7 @@ void local_lent(struct net_chan *base, int back, struct net_lent *out_lent)
 	loan_advance_first(chan);
 }
 
-/* The consumer's side. */
+/* The functions of the consumer. */
 
 static struct local_loan *borrowed_loan(const struct local_chan *chan)
 {
@@ -141,8 +144,8 @@ int local_loan_look(struct local_chan *chan)
 		.left = atomic_load_explicit(&loan->bytes, memory_order_relaxed),
 		.at = atomic_load_explicit(&loan->at, memory_order_relaxed),
 	};
-	/* The fields are untrusted, like the cursors: read once and checked. The frame limits what
-	 * the loan can refer to. */
+	/* The fields are untrusted, like the cursors: they are read once and checked. The caller
+	 * receives no more of the loan than the rest of the frame. */
 	if (head - chan->rx.loan_tail > LOCAL_LOANS || !now->left || now->left > LOCAL_LEND_MAX ||
 	    now->at - chan->rx.tail > chan->ring_bytes) {
 		local_die(chan, TCPX_ERR_PROTOCOL);
@@ -152,7 +155,7 @@ int local_loan_look(struct local_chan *chan)
 	return 1;
 }
 
-/* The number of bytes in iov, at most max. */
+/* Bytes of the buffers in iov, at most max. */
 static size_t iov_room(const struct iovec *iov, int niov, uint64_t max)
 {
 	uint64_t bytes = 0;
@@ -162,7 +165,8 @@ static size_t iov_room(const struct iovec *iov, int niov, uint64_t max)
 	return (size_t)(bytes < max ? bytes : max);
 }
 
-/* Reads by memcpy; returns how many bytes, fewer if a buffer has vanished. */
+/* Reads n bytes of the loan by memcpy; returns how many were read: fewer if the memory of a buffer
+ * in iov has vanished. */
 static size_t read_direct(struct local_chan *chan, const struct iovec *iov, size_t n)
 {
 	/* NOLINTNEXTLINE(performance-no-int-to-ptr): the other end is in this process, and only it
@@ -184,8 +188,8 @@ static size_t read_direct(struct local_chan *chan, const struct iovec *iov, size
 	return done;
 }
 
-/* Whether the next bytes of the loan can be read from the peer. Called after EFAULT, which does not
- * tell which side's memory is missing. */
+/* Whether the next bytes of the loan can be read from the peer. Called after EFAULT, which does
+ * not tell which side's memory is not mapped. */
 static int peer_readable(const struct local_chan *chan, size_t bytes)
 {
 	uint8_t scratch[4096];
@@ -201,9 +205,10 @@ static int peer_readable(const struct local_chan *chan, size_t bytes)
 	return 1;
 }
 
-/* Reads by process_vm_readv. Returns 0 if *inout_bytes were read, none if a buffer of ours has
- * vanished; EFAULT if the peer's memory is missing; another errno if it cannot be read any more, or
- * is not the peer's. */
+/* Reads bytes of the loan by process_vm_readv. Returns 0: *inout_bytes were read; if that is 0, the
+ * memory of a buffer in iov has vanished. EFAULT: the peer's memory is not mapped. Another errno:
+ * the peer's memory cannot be read any more, or the process that was read is not the peer
+ * (ESRCH). */
 static int read_peer(struct local_chan *chan, const struct iovec *iov, size_t *inout_bytes)
 {
 	uint8_t secret[LOCAL_SECRET_BYTES] = {0};
@@ -221,8 +226,8 @@ static int read_peer(struct local_chan *chan, const struct iovec *iov, size_t *i
 	*inout_bytes = bytes;
 	here[n++] = (struct iovec){secret, sizeof(secret)};
 	there[0] = (struct iovec){(void *)(uintptr_t)chan->rx.loan.addr, bytes};
-	/* The secret is read in the same call. It proves that the memory is the peer's, not that of
-	 * another process with the same pid, nor of another program in that process. */
+	/* The secret is read in the same call. It proves that the bytes are from the peer, not
+	 * from another process with the same pid, nor from another program in that process. */
 	there[1] = (struct iovec){(void *)(uintptr_t)chan->rx.peer_addr, sizeof(secret)};
 	got = process_vm_readv(chan->pid, here, n, there, 2, 0);
 	if (got < 0 && errno != EFAULT)
@@ -234,6 +239,8 @@ static int read_peer(struct local_chan *chan, const struct iovec *iov, size_t *i
 	return memcmp(secret, chan->rx.peer_secret, sizeof(secret)) ? ESRCH : 0;
 }
 
+/* Sets the final state of a loan; unless the state is FAILED, goes on to the next loan. Wakes a
+ * producer that waits for loans. */
 static void loan_end(struct local_chan *chan, struct local_loan *loan, uint32_t state)
 {
 	atomic_store_explicit(&loan->state, state, memory_order_seq_cst);
@@ -245,6 +252,8 @@ static void loan_end(struct local_chan *chan, struct local_loan *loan, uint32_t 
 		local_bell_ring(chan, &chan->in->head_wait);
 }
 
+/* The peer's memory cannot be read any more: ends the channel, so that it is dialled again. err:
+ * errno. */
 static tcpx_status loan_unreadable(struct local_chan *chan, int err)
 {
 	static struct log_limit limit;
@@ -258,7 +267,7 @@ static tcpx_status loan_unreadable(struct local_chan *chan, int err)
 	return TCPX_ERR_PEER_RESET;
 }
 
-/* Counts n bytes of a loan that cannot or must not be read. */
+/* Counts n bytes of a torn loan as received without reading them. */
 static tcpx_status loan_skip(struct local_chan *chan, struct local_loan *loan, size_t n,
 			     size_t *out_bytes)
 {
@@ -271,6 +280,9 @@ static tcpx_status loan_skip(struct local_chan *chan, struct local_loan *loan, s
 	return TCPX_OK;
 }
 
+/* Takes the loan (READING), so that the producer cannot take it back, and reads as many bytes as
+ * iov has room for. Then the loan is OUT again, or OVER after its last byte. A loan that the
+ * producer took back, or that cannot be read, is skipped as torn. */
 tcpx_status local_loan_recv(struct local_chan *chan, const struct iovec *iov, int niov,
 			    size_t *out_bytes)
 {
@@ -306,13 +318,13 @@ tcpx_status local_loan_recv(struct local_chan *chan, const struct iovec *iov, in
 	}
 	chan->rx.loan.addr += n;
 	chan->rx.loan.left -= n;
-	if (chan->rx.loan.left) /* the rest is read into the next buffers of the caller */
+	if (chan->rx.loan.left) /* the caller's next recv reads the rest */
 		atomic_store(&loan->state, LOAN_OUT);
 	else
 		loan_end(chan, loan, LOAN_OVER);
 	if (!n) {
 		errno = EFAULT;
-		return TCPX_ERR_INVALID; /* the caller's memory has vanished */
+		return TCPX_ERR_INVALID; /* memory of a buffer in iov has vanished */
 	}
 	*out_bytes = n;
 	return TCPX_OK;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two-copy ring: copies bytes into our outgoing ring, and out of the peer's; loans in
- * between. */
+/* The two-copy ring: copies bytes into our outgoing ring and out of the peer's, and takes up loans
+ * at their places between the bytes. */
 #include <errno.h>
 
 #include "base/law.h"
 #include "net/local/local_priv.h"
 #include "sys/user.h"
 
-#define PEER_CHECK_EVERY 256 /* polls without progress between two checks of the socket */
+#define PEER_CHECK_EVERY 256 /* calls without progress between two checks of the socket */
 
-/* Cursors of the peer are untrusted: they may neither decrease nor claim more bytes than the ring
- * allows. */
+/* The peer's cursor is untrusted: it may neither decrease nor claim more bytes than the ring
+ * has. */
 uint64_t local_readable(struct local_chan *chan)
 {
 	uint64_t head = atomic_load_explicit(&chan->in->head, memory_order_seq_cst);
@@ -35,18 +35,21 @@ uint64_t local_room(struct local_chan *chan)
 	return chan->ring_bytes - (chan->tx.head - tail);
 }
 
+/* Publishes tx.head. Wakes the consumer if it sleeps and as many bytes are there as it waits
+ * for. */
 static void publish_head(struct local_chan *chan)
 {
 	uint32_t wait;
 
 	/* The cursor is stored before wait is read. The consumer stores wait before it reads the
-	 * cursor, so one side sees the other. */
+	 * cursor. So this side sees wait, or the consumer sees the new cursor. */
 	atomic_store_explicit(&chan->out->head, chan->tx.head, memory_order_seq_cst);
 	wait = atomic_load_explicit(&chan->out->tail_wait, memory_order_seq_cst);
 	if (wait && chan->tx.head - chan->tx.tail_seen >= wait)
 		local_bell_ring(chan, &chan->out->tail_wait);
 }
 
+/* Publishes rx.tail. Wakes the producer if it sleeps for room and enough bytes are free. */
 static void publish_tail(struct local_chan *chan)
 {
 	uint32_t wait;
@@ -63,8 +66,8 @@ static size_t smaller_size(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Copies n <= ring_bytes bytes from src to the position of head, around the end of the ring.
- * Returns how many; fewer if src has vanished. */
+/* Copies n bytes, for which the ring has room, from src to the position of tx.head, around the end
+ * of the ring, and moves tx.head. Returns how many: fewer if src has vanished. */
 static size_t ring_put(struct local_chan *chan, const uint8_t *src, size_t n)
 {
 	size_t at = chan->tx.head & (chan->ring_bytes - 1);
@@ -82,6 +85,8 @@ static size_t ring_put(struct local_chan *chan, const uint8_t *src, size_t n)
 	return n;
 }
 
+/* Copies n bytes, which the ring has, from the position of rx.tail to dst and moves rx.tail.
+ * Returns how many: fewer if dst has vanished. */
 static size_t ring_get(struct local_chan *chan, uint8_t *dst, size_t n)
 {
 	size_t at = chan->rx.tail & (chan->ring_bytes - 1);
@@ -99,6 +104,7 @@ static size_t ring_get(struct local_chan *chan, uint8_t *dst, size_t n)
 	return n;
 }
 
+/* The status with which sending has ended, 0: it has not. */
 static tcpx_status tx_status(struct local_chan *chan)
 {
 	int end = atomic_load_explicit(&chan->end, memory_order_acquire);
@@ -110,6 +116,8 @@ static tcpx_status tx_status(struct local_chan *chan)
 	return (tcpx_status)end;
 }
 
+/* Called when nothing can be sent. Returns IN_PROGRESS, or the status with which the channel
+ * ended. back: the owner was asleep before this call. */
 static tcpx_status tx_blocked(struct local_chan *chan, int back)
 {
 	tcpx_status end;
@@ -122,8 +130,8 @@ static tcpx_status tx_blocked(struct local_chan *chan, int back)
 	return end ? end : TCPX_IN_PROGRESS;
 }
 
-/* Copies as many of n bytes as fit, publishing every piece; returns how many. tx.put_failed: the
- * memory has vanished. */
+/* Copies as many of n bytes as fit, and publishes the cursor after each LOCAL_PIECE; *published:
+ * the cursor published last. Returns how many. tx.put_failed: src has vanished. */
 static size_t ring_put_bytes(struct local_chan *chan, const uint8_t *src, size_t n,
 			     uint64_t *published)
 {
@@ -154,7 +162,8 @@ static size_t ring_put_bytes(struct local_chan *chan, const uint8_t *src, size_t
 	return n - left;
 }
 
-/* Puts as much of iov as fits; skip: bytes of iov that were put before. */
+/* Lends (lend 1) or copies as much of iov as fits. skip: the first bytes of iov, which an earlier
+ * call put. */
 static void put_pieces(struct local_chan *chan, const struct iovec *iov, int niov, uint64_t skip,
 		       int lend)
 {
@@ -168,7 +177,8 @@ static void put_pieces(struct local_chan *chan, const struct iovec *iov, int nio
 		if (lend && left >= LOCAL_LEND_MIN && local_loan_may(chan)) {
 			if (local_loan_make(chan, src, left))
 				continue;
-			if (local_lent_count(chan)) /* stop here: an entry will become free */
+			/* an entry becomes free when a loan ends: wait for that */
+			if (local_lent_count(chan))
 				break;
 		}
 		if (left && ring_put_bytes(chan, src, left, &published) < left)
@@ -181,7 +191,8 @@ static void put_pieces(struct local_chan *chan, const struct iovec *iov, int nio
 		local_bell_ring(chan, &chan->out->tail_wait);
 }
 
-/* Sends or lends. A byte counts as sent when its memory belongs to the caller again. */
+/* Sends iov, lending its large pieces if lend is 1. *out_bytes counts the bytes whose memory
+ * belongs to the caller again, also of earlier calls; the caller offers all others again. */
 static tcpx_status send_or_lend(struct local_chan *chan, const struct iovec *iov, int niov,
 				int lend, size_t *out_bytes)
 {
@@ -230,26 +241,28 @@ tcpx_status local_lend(struct net_chan *base, const struct iovec *iov, int niov,
 	return send_or_lend(chan, iov, niov, lend, out_bytes);
 }
 
-/* Readable bytes of the ring before the next loan. */
+/* Readable bytes of the ring before the place of the next loan. */
 static uint64_t rx_avail(struct local_chan *chan)
 {
 	uint64_t there = chan->rx.head_seen - chan->rx.tail;
 
 	if (!there)
 		there = local_readable(chan);
-	/* The producer publishes a loan before any byte after it, so the loan is read after the
-	 * bytes. */
+	/* The loan is looked for after the bytes: the producer publishes a loan before any byte
+	 * after it, so a loan before these bytes is seen. */
 	if (chan->rx.borrow && local_loan_look(chan) && chan->rx.loan.at - chan->rx.tail < there)
 		there = chan->rx.loan.at - chan->rx.tail;
 	return there;
 }
 
+/* Whether the next bytes of the stream are those of a loan. */
 static int loan_at_cursor(const struct local_chan *chan)
 {
 	return chan->rx.loan.known && chan->rx.loan.at == chan->rx.tail;
 }
 
-/* The ring is empty: returns the status with which the channel ended, or IN_PROGRESS. */
+/* Called when the ring is empty. Returns IN_PROGRESS, the status with which the channel ended, or
+ * TCPX_OK: bytes have arrived meanwhile. back: the owner was asleep before this call. */
 static tcpx_status rx_empty(struct local_chan *chan, int back)
 {
 	int gone, end;
@@ -260,8 +273,8 @@ static tcpx_status rx_empty(struct local_chan *chan, int back)
 		local_peer_closed(chan);
 	else if (back || ++chan->rx.empty_count % PEER_CHECK_EVERY == 0)
 		local_peer_check(chan);
-	/* The peer published its last bytes before its end: check once more after seeing the
-	 * end. */
+	/* The peer published its last bytes before it ended, so the ring is checked once more
+	 * after its end was seen. */
 	gone = atomic_load_explicit(&chan->gone, memory_order_acquire);
 	if (gone && (rx_avail(chan) || loan_at_cursor(chan)))
 		return TCPX_OK;
@@ -271,6 +284,9 @@ static tcpx_status rx_empty(struct local_chan *chan, int back)
 	return end ? (tcpx_status)end : TCPX_IN_PROGRESS;
 }
 
+/* See net_ops.recv. Copies the bytes that the ring has before the next loan; publishes rx.tail
+ * after each LOCAL_PIECE, so that the producer can go on. Reads the loan itself only in a call
+ * that begins at it, so that torn bytes are never returned together with others. */
 tcpx_status local_recv(struct net_chan *base, const struct iovec *iov, int niov, size_t *out_bytes)
 {
 	struct local_chan *chan = (struct local_chan *)base;
@@ -315,7 +331,7 @@ tcpx_status local_recv(struct net_chan *base, const struct iovec *iov, int niov,
 			left -= got;
 			avail -= got;
 			if (got < n)
-				goto out; /* the caller's memory has vanished */
+				goto out; /* memory of iov has vanished */
 			if (chan->rx.tail - published == LOCAL_PIECE) {
 				publish_tail(chan);
 				published = chan->rx.tail;

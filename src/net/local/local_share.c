@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How loans are read. Both ends in one process: memcpy. That they are in one process is proven by
- * the pid that the kernel reports for the socket, and by a table in this process; the loans are in
- * private memory, to which no other process can write an address. Two processes with TCPX_ONE_COPY
- * on both sides: process_vm_readv by the consumer, after it found the producer's secret in the
- * producer's memory. Otherwise, and until the secret is found, bytes go through the ring.
+ * How the consumer reads loans. If both ends are in one process: by memcpy. That they are is
+ * proven by the pid that the kernel reports for the socket, and by a table in this process; the
+ * loans are in private memory, where no other process can write an address. Between two processes
+ * with TCPX_ONE_COPY on both sides: by process_vm_readv, after the consumer has found the
+ * producer's secret in the producer's memory. Otherwise, and until the secret is found, there are
+ * no loans and bytes go through the ring.
  */
 #include <errno.h>
 #include <poll.h>
@@ -28,32 +29,33 @@
 #include "sys/fd.h"
 #include "sys/fork.h"
 
-/* Identifies a channel: the memfd, and the fields of the hello. */
+/* Identifies a channel in this process: by its memfd and fields of its hello. */
 struct direct_key {
 	uint64_t device, inode;
 	uint32_t channel, epoch;
 	uint8_t nonce[LOCAL_NONCE_BYTES];
 };
 
+/* What both ends share if they are in one process. */
 struct local_direct {
-	struct local_loans loans[2];
-	struct list_node node; /* in table.waiting until the other end takes it; under table.lock */
+	struct local_loans loans[2]; /* by side of the producer */
+	struct list_node node; /* in table.waiting until the acceptor finds it; under table.lock */
 	struct direct_key key;
-	_Atomic uint32_t attached; /* both ends are attached */
-	int refs;		   /* under table.lock */
+	_Atomic uint32_t attached; /* 1: the acceptor has found it, so the dialler may lend too */
+	int refs;		   /* ends that have it; under table.lock */
 };
 
-/* State of this process; a forked child starts with an empty one. */
+/* State of this process; a forked child starts with a new one. */
 static struct {
 	pthread_mutex_t lock;
-	uint32_t generation;
-	int ready;
-	struct list_node waiting;
-	uint8_t *secret; /* a page of its own, or NULL */
+	uint32_t generation;	  /* fork generation in which it was initialised */
+	int ready;		  /* 1: initialised */
+	struct list_node waiting; /* local_direct of diallers whose acceptor has not come yet */
+	uint8_t *secret;	  /* the first bytes of a page of its own; NULL: not made yet */
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Dials and hellos run on the control thread, so no other thread is in this function when a child
- * resets the table. */
+/* Initialises the table if needed and takes its lock. Only the control thread dials and handles
+ * hellos, so no other thread is in this function when a forked child resets the table. */
 static void table_lock(void)
 {
 	uint32_t generation = sys_fork_generation();
@@ -71,8 +73,8 @@ static void table_lock(void)
 	table.ready = 1;
 }
 
-/* The page with the secret of this process, which is neither in forked children nor in core dumps;
- * NULL: none. */
+/* Returns the page with the secret of this process, made on the first call. Forked children and
+ * core dumps do not get its content. NULL: it cannot be made. */
 static const uint8_t *own_secret_page(void)
 {
 	size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
@@ -95,6 +97,7 @@ static const uint8_t *own_secret_page(void)
 	return page;
 }
 
+/* Fills in the key of a channel; returns -1 if the memfd cannot be examined. */
 static int direct_key_make(int memfd, const struct local_hello *hello, struct direct_key *out_key)
 {
 	struct stat st;
@@ -110,6 +113,7 @@ static int direct_key_make(int memfd, const struct local_hello *hello, struct di
 	return 0;
 }
 
+/* pid of the process at the other end of the socket; 0: unknown. */
 static int peer_pid(int fd)
 {
 	struct ucred peer;
@@ -118,6 +122,7 @@ static int peer_pid(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) ? 0 : peer.pid;
 }
 
+/* Both ends are in this process: lends through direct, and reads the peer's loans there. */
 static void use_direct(struct local_chan *chan, struct local_direct *direct)
 {
 	chan->copy = COPY_DIRECT;
@@ -132,8 +137,8 @@ static struct local_header *shared_header(const struct local_chan *chan)
 	return (struct local_header *)chan->map->base;
 }
 
-/* Publishes the address of our secret; this side lends after the peer reported that it can read the
- * secret. */
+/* Two processes: if TCPX_ONE_COPY is set, publishes the address of our secret. This side lends
+ * once the peer has reported that it can read the secret. */
 static void use_peer(struct local_chan *chan)
 {
 	struct local_offer *offer = &shared_header(chan)->offer[chan->side];
@@ -198,7 +203,8 @@ void local_share_accept(struct local_chan *chan, int memfd, const struct local_h
 		pthread_mutex_unlock(&table.lock);
 		explicit_bzero(&key, sizeof(key));
 	}
-	if (!found) { /* another process, or another copy of the library in this one */
+	/* the dialler is another process, or another copy of the library in this one */
+	if (!found) {
 		use_peer(chan);
 		if (chan->rx.probe_due)
 			local_share_probe(chan);
@@ -224,8 +230,8 @@ void local_share_end(struct local_chan *chan)
 		free(direct);
 }
 
-/* Checks that the memory at the offered address can be read and is the peer's. Returns 0 or an
- * errno. */
+/* Checks that the memory at the offered address can be read and has the peer's secret. Returns 0,
+ * or an errno (ESRCH: another secret). */
 static int probe_peer_memory(struct local_chan *chan, const struct local_offer *offer)
 {
 	uint8_t seen[LOCAL_SECRET_BYTES];
@@ -276,7 +282,7 @@ int local_share_peer_gone(const struct local_chan *chan)
 		return gone;
 	}
 #endif
-	/* Another process may have the same pid by now: then the lease only lasts longer. */
+	/* Another process may have the peer's pid by now: then the lease only lasts longer. */
 	return kill(chan->pid, 0) && errno == ESRCH;
 }
 
@@ -288,7 +294,7 @@ void local_reading_set(struct net_chan *base, int on)
 }
 
 /* The counter is untrusted: a peer that never decrements it keeps our memory from being
- * deregistered as long as its process lives, which is the meaning of a lease. */
+ * deregistered as long as the peer's process lives. That is what a lease allows. */
 int local_reading_peer(struct net_chan *base)
 {
 	struct local_chan *chan = (struct local_chan *)base;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vmsplice into a pipe, splice out of it: no other call of Linux sends user pages to a socket of
- * the same host without a copy (MSG_ZEROCOPY copies on loopback, docs/design/zerocopy.md). */
+/* Sends pages by vmsplice into a pipe and splice from the pipe to the socket. No other call of
+ * Linux sends user pages to a socket of the same host without a copy (MSG_ZEROCOPY copies on
+ * loopback, docs/design/zerocopy.md). */
 #include "net/tcp/pages.h"
 
 #include <errno.h>
@@ -14,8 +15,9 @@
 #include "base/error.h"
 #include "sys/fd.h"
 
-#define PIPE_BYTES (512u << 10) /* one chunk, if it begins at a page boundary */
-#define PIPE_LEAST (64u << 10)
+/* size of the pipe: one chunk, if the chunk begins at a page boundary */
+#define PIPE_BYTES (512u << 10)
+#define PIPE_LEAST (64u << 10) /* a smaller pipe is not used */
 
 void tcp_pages_init(struct tcp_pages *pages)
 {
@@ -32,6 +34,7 @@ void tcp_pages_close(struct tcp_pages *pages)
 	pages->filled = 0;
 }
 
+/* Closes the pipe; from now on this channel sends everything by copies. */
 static void fall_back_to_copies(struct tcp_pages *pages, const char *what)
 {
 	static struct log_limit limit;
@@ -42,15 +45,15 @@ static void fall_back_to_copies(struct tcp_pages *pages, const char *what)
 	pages->impossible = 1;
 }
 
-/* Opens the pipe. Returns -1 if it cannot be opened, or is too small because the pages that a user
- * may have in pipes are limited. */
+/* Opens the pipe if it is not open. Returns 0, or -1: it cannot be opened, or is too small,
+ * because the kernel limits the pages that a user may have in pipes. */
 static int pages_open(struct tcp_pages *pages, int sock)
 {
 	int size, flags, failed;
 
 	if (pages->fd[0] >= 0)
 		return 0;
-	/* SPLICE_F_NONBLOCK applies to the pipe only, so the socket must not block either. */
+	/* SPLICE_F_NONBLOCK applies to the pipe only, so the socket must be nonblocking as well. */
 	flags = fcntl(sock, F_GETFL);
 	if (flags < 0 || (!(flags & O_NONBLOCK) && fcntl(sock, F_SETFL, flags | O_NONBLOCK))) {
 		fall_back_to_copies(pages, "the socket blocks");
@@ -76,8 +79,9 @@ static int pages_open(struct tcp_pages *pages, int sock)
 	return 0;
 }
 
-/* Splices without a SIGPIPE; splice has no MSG_NOSIGNAL. splice calls the socket for 16 pages at a
- * time: if it moved less than asked, it may have raised SIGPIPE as well. */
+/* Like splice, but without a SIGPIPE, since splice has no MSG_NOSIGNAL. splice calls the socket
+ * for 16 pages at a time, so it may raise SIGPIPE also if it has moved a part of the bytes. A
+ * SIGPIPE that was pending before stays pending. */
 static ssize_t splice_quietly(int from, int sock, size_t bytes, unsigned flags)
 {
 	const struct timespec now = {0, 0};
@@ -126,9 +130,8 @@ long tcp_pages_drain(struct tcp_pages *pages, int sock, int more)
 	return n > 0 || sum ? (long)sum : -1;
 }
 
-/* Fills the pipe with the first bytes of the piece. Returns 0, or -1 if that is impossible.
- * Unmapped memory, or memory whose pages the kernel does not give out, is detected by the copy that
- * follows. */
+/* Fills the empty pipe with the first bytes of the piece. Returns 0, or -1 if that is impossible;
+ * the piece is then copied. If its memory is not mapped, that copy reports it. */
 static int pages_fill(struct tcp_pages *pages, int sock, const struct iovec *piece)
 {
 	ssize_t put;

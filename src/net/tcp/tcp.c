@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stream channel over a TCP socket. */
+/* The transport tcp: stream channels over TCP sockets. */
 #include <errno.h>
 #include <linux/sockios.h>
 #include <linux/tcp.h>
@@ -23,16 +23,18 @@
 struct tcp_chan {
 	struct net_chan base;
 	int fd;
-	/* The status with which each direction ended, as its owner saw it; accessed by that owner
-	 * only. */
+	/* The status with which each direction ended, 0: not ended; accessed by the owner of that
+	 * direction only. */
 	tcpx_status tx_end, rx_end;
-	/* The first failure of either direction: the kernel reports a reset to one call only, and
-	 * the other direction then sees an orderly end. */
+	/* The first failure of either direction; 0: none. The kernel reports a reset to one call
+	 * only; a call in the other direction then sees an orderly end. */
 	_Atomic int lost;
-	_Atomic int down; /* shutdown was called here */
+	_Atomic int down; /* 1: tcp_shutdown was called */
 	size_t mark;	  /* SO_RCVLOWAT in force, in bytes; rx owner */
 	struct tcp_pages pages;
 };
+/* The status for the errno of a failed call. If the channel is lost, *end is set to that status,
+ * or to the first failure of the channel if the other direction failed before. */
 
 static tcpx_status tcp_failed(struct tcp_chan *chan, int err, tcpx_status *end)
 {
@@ -49,7 +51,7 @@ static tcpx_status tcp_failed(struct tcp_chan *chan, int err, tcpx_status *end)
 	return status;
 }
 
-/* Maps the result of a send call to a status; n: bytes sent. */
+/* Turns the result of a send call into a status; n: bytes sent, or < 0 with errno. */
 static tcpx_status tcp_sent(struct tcp_chan *chan, ssize_t n, size_t *out_bytes)
 {
 	if (n < 0)
@@ -71,7 +73,7 @@ static ssize_t tcp_copy(const struct tcp_chan *chan, const struct iovec *iov, in
 	return n;
 }
 
-/* Reports sent bytes; an error that followed them is returned by the next call. */
+/* Reports bytes that were sent; an error that followed them is returned by the next call. */
 static tcpx_status tcp_paged(struct tcp_chan *chan, size_t bytes, size_t *out_bytes)
 {
 	if (chan->pages.err)
@@ -88,7 +90,7 @@ static tcpx_status tcp_send(struct net_chan *base, const struct iovec *iov, int 
 	law_free("tcp_send");
 	if (chan->tx_end)
 		return chan->tx_end;
-	/* The rest of a zero-copy piece: it comes first, whatever is offered now */
+	/* The rest of a held piece that is in the pipe comes first, whatever iov begins with. */
 	if (chan->pages.filled) {
 		long went = tcp_pages_drain(&chan->pages, chan->fd, 0);
 
@@ -100,14 +102,15 @@ static tcpx_status tcp_send(struct net_chan *base, const struct iovec *iov, int 
 	return tcp_sent(chan, tcp_copy(chan, iov, niov, 0), out_bytes);
 }
 
-/* The pieces that one system call sends: one piece by its pages, or all pieces up to the next such
- * one by copying. */
+/* The pieces that one step of tcp_send_held sends: one held piece by its pages, or all pieces up to
+ * the next such piece by a copy. */
 struct tcp_part {
 	size_t bytes;
-	int niov;
+	int niov; /* number of pieces */
 	int by_pages;
 };
 
+/* The part that begins at piece `at`. Pieces first .. first + held - 1 are held. */
 static struct tcp_part next_part(const struct iovec *iov, int niov, int at, int first, int held)
 {
 	struct tcp_part part = {0};
@@ -123,6 +126,8 @@ static struct tcp_part next_part(const struct iovec *iov, int niov, int at, int 
 	return part.niov ? part : (struct tcp_part){iov[at].iov_len, 1, 1};
 }
 
+/* See net_zerocopy_ops.send_held. Sends part by part until the socket is full. If sending by pages
+ * does not work, everything is copied. */
 static tcpx_status tcp_send_held(struct net_chan *base, const struct iovec *iov, int niov,
 				 int first, int held, size_t *out_bytes)
 {
@@ -138,7 +143,8 @@ static tcpx_status tcp_send_held(struct net_chan *base, const struct iovec *iov,
 	while (at < niov && !pages->impossible && !pages->err) {
 		struct tcp_part part = next_part(iov, niov, at, first, held);
 
-		if (pages->filled) /* the rest of the first piece, which may be short by now */
+		/* the rest of the first piece, which may be shorter than TCP_PAGES_MIN by now */
+		if (pages->filled)
 			part = (struct tcp_part){iov[at].iov_len, 1, 1};
 		if (part.by_pages)
 			went = tcp_pages_send(pages, chan->fd, &iov[at], at + 1 < niov);
@@ -160,6 +166,7 @@ static tcpx_status tcp_send_held(struct net_chan *base, const struct iovec *iov,
 	return tcp_paged(chan, sum, out_bytes);
 }
 
+/* Receiving has ended: returns why. */
 static tcpx_status tcp_eof(struct tcp_chan *chan)
 {
 	int lost = atomic_load_explicit(&chan->lost, memory_order_acquire);
@@ -182,14 +189,15 @@ static tcpx_status tcp_recv(struct net_chan *base, const struct iovec *iov, int 
 	if (chan->rx_end)
 		return chan->rx_end;
 	if (atomic_load_explicit(&chan->down, memory_order_acquire))
-		return tcp_eof(chan); /* queued bytes are discarded */
+		return tcp_eof(chan); /* bytes in the receive queue are discarded */
 	do
 		n = recvmsg(chan->fd, &msg, MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return tcp_failed(chan, errno, &chan->rx_end);
-	/* The peer may have seen the end of this channel (tcp_ended) in between, and reused the
-	 * memory that it sent. */
+	/* shutdown may have been called during recvmsg. The peer then sees the end of this channel
+	 * (tcp_ended) and may have reused the memory of bytes that it sent, so these bytes are not
+	 * valid. */
 	if (n == 0 || atomic_load_explicit(&chan->down, memory_order_acquire))
 		return tcp_eof(chan);
 	*out_bytes = (size_t)n;
@@ -200,7 +208,8 @@ static int tcp_arm(struct net_chan *base, int want_recv, int want_send, uint32_t
 {
 	struct tcp_chan *chan = (struct tcp_chan *)base;
 
-	/* Readiness of sockets is level-triggered, so nothing has to be checked again. */
+	/* Readiness of sockets is level-triggered, so nothing needs to be checked again before a
+	 * sleep. */
 	*out_events = (want_recv > 0 ? EPOLLIN : 0u) | (want_send > 0 ? EPOLLOUT : 0u);
 	return atomic_load_explicit(&chan->down, memory_order_acquire);
 }
@@ -236,8 +245,8 @@ static void tcp_shutdown(struct net_chan *base)
 		shutdown(chan->fd, SHUT_RDWR);
 }
 
-/* After a reset the receive queue still has earlier bytes. Those of a peer on this host are
- * references to its pages, which it may have changed by now. */
+/* See net_zerocopy_ops.intact. After a reset the receive queue still has earlier bytes. Those of a
+ * peer on this host refer to the peer's pages, which it may have changed by now. */
 static int tcp_intact(const struct net_chan *base)
 {
 	struct pollfd pfd = {.fd = ((const struct tcp_chan *)base)->fd};
@@ -245,8 +254,8 @@ static int tcp_intact(const struct net_chan *base)
 	return poll(&pfd, 1, 0) <= 0;
 }
 
-/* Whether the FIN or the reset of the peer has arrived. The peer sends FIN by shutdown, after which
- * its recv returns nothing. */
+/* See net_zerocopy_ops.ended: whether the FIN or the reset of the peer has arrived. The peer sends
+ * a FIN only by shutdown, after which its recv returns nothing. */
 static int tcp_ended(const struct net_chan *base)
 {
 	/* value in the kernel; CLOSE, CLOSE_WAIT, LAST_ACK and CLOSING are larger */
@@ -258,6 +267,8 @@ static int tcp_ended(const struct net_chan *base)
 	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) || info.tcpi_state >= TIME_WAIT;
 }
 
+/* See net_zerocopy_ops.purge. Connecting to AF_UNSPEC resets the connection; if that fails, close
+ * does. */
 static void tcp_purge(struct net_chan *base)
 {
 	const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
