@@ -31,7 +31,7 @@ void chan_start(struct engine_chan *chan)
 		worker_again(chan); /* arms the descriptor, and receives what arrived before that */
 }
 
-/* The caller holds poll.lock. */
+/* Makes the worker's epoll watch what either direction waits for. The caller holds poll.lock. */
 static void chan_poll_change(struct engine_chan *chan)
 {
 	uint32_t events = chan->poll.recv_events | chan->poll.send_events;
@@ -45,8 +45,9 @@ static void chan_poll_change(struct engine_chan *chan)
 		chan_fail(chan, TCPX_ERR_SYSTEM, errno);
 }
 
-/* Called by the rx owner: from now on the worker's epoll reports data that arrives. Returns 1 if
- * data has arrived already, which the caller must receive. */
+/* Called by the rx owner before it gives the direction up: from now on the worker's epoll reports
+ * arriving data. Returns 1 if data has arrived already: epoll does not report that, so the caller
+ * must receive it. */
 int chan_wait_recv(struct engine_chan *chan)
 {
 	uint32_t events;
@@ -73,8 +74,9 @@ void chan_keep_recv(struct engine_chan *chan)
 	pthread_mutex_unlock(&chan->poll.lock);
 }
 
-/* Called by the tx owner: the worker's epoll reports when the transport has room. Returns 1 if
- * there is room already, so that the caller must send. */
+/* Called by the tx owner when the transport is full: from now on the worker's epoll reports when
+ * the transport takes more. Returns 1 if the transport takes more already: epoll does not report
+ * that, so the caller must send. */
 int chan_wait_send(struct engine_chan *chan)
 {
 	uint32_t events;
@@ -93,7 +95,8 @@ int chan_wait_send(struct engine_chan *chan)
 	return ready;
 }
 
-/* Called when nothing is left to send: epoll no longer reports that the transport has room. */
+/* Called after sending, when the worker no longer waits for the transport to take more: removes
+ * that event from what epoll reports. Does nothing while the transport is full. */
 void chan_sent_all(struct engine_chan *chan)
 {
 	uint32_t events;
@@ -107,14 +110,16 @@ void chan_sent_all(struct engine_chan *chan)
 	pthread_mutex_unlock(&chan->poll.lock);
 }
 
-/* A busy direction of a stopped channel has ended. After the last one the control thread takes the
- * channel down. */
+/* Called when a direction that was busy at chan_stop() has closed. After the last one the control
+ * thread takes the channel down. */
 static void chan_leaves(struct engine_chan *chan)
 {
 	if (atomic_fetch_sub(&chan->stop.inside, 1) == 1)
 		sys_loop_post(&engine_runtime.loop, &chan->stop.left_post);
 }
 
+/* Makes the calling thread the owner of a free direction. False: the direction is busy or
+ * closed. */
 static bool owner_take(_Atomic int *owner)
 {
 	int state = OWNER_FREE;
@@ -122,8 +127,9 @@ static bool owner_take(_Atomic int *owner)
 	return atomic_compare_exchange_strong(owner, &state, OWNER_BUSY);
 }
 
-/* Gives up the ownership of a direction. True: another thread asked for the direction meanwhile, so
- * a thread must look for its work again. */
+/* Ends the calling thread's ownership of a direction, and closes the direction if the channel was
+ * stopped. True: another thread asked for the direction meanwhile, so the caller makes a thread
+ * look for work again. */
 static bool owner_leave(struct engine_chan *chan, _Atomic int *owner)
 {
 	int state = OWNER_BUSY;
@@ -205,7 +211,7 @@ void chan_trim(struct engine_chan *chan, int64_t now_ns)
 			chan->rx.message = NULL;
 		}
 		chan_rx_leave(chan);
-		worker_again(chan); /* an event may have found the direction busy */
+		worker_again(chan); /* an event may have come while the direction was busy */
 	}
 }
 

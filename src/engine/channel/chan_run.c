@@ -45,8 +45,8 @@ void chan_tx_kick(struct engine_chan *chan)
 	chan_tx_leave(chan);
 }
 
-/* Runs the directions of the channel for events that epoll reported to the worker, or that another
- * thread asked for. */
+/* Runs the directions of the channel on its worker, for events that epoll reported or that
+ * another thread asked for. */
 static void chan_event(struct engine_chan *chan, uint32_t events)
 {
 	bool doorbell = chan->net->ops->caps & NET_CAP_DOORBELL;
@@ -114,10 +114,11 @@ static const struct chan_calls chan_calls = {
 	.free = chan_release,
 };
 
-/* Priority channels have the last worker to themselves, so that a small frame does not wait for
- * large ones. A bulk channel goes to the worker with the fewest channels of all peers and sessions;
- * otherwise the channels of two GPUs might share some workers while other workers sleep. Where
- * workers are pinned, only those on the NUMA node of the channel's NIC are considered. */
+/* Chooses the channel's worker. Priority channels have the last worker to themselves, so that a
+ * small frame does not wait for large ones. A bulk channel goes to the worker with the fewest
+ * channels of all peers and sessions; otherwise the channels of two GPUs might share some workers
+ * while other workers sleep. If workers are pinned to NUMA nodes, only those on `node`, that of
+ * the channel's NIC, are considered, or all workers if there are none on it. */
 static struct engine_worker *worker_for(const struct engine_peer *peer, uint32_t index, int node)
 {
 	struct engine_runtime *runtime = &engine_runtime;
@@ -138,6 +139,8 @@ static struct engine_worker *worker_for(const struct engine_peer *peer, uint32_t
 	return best ? best : worker_for(peer, index, TOPO_NUMA_UNKNOWN);
 }
 
+/* Makes a channel over the connected `net`, with one reference, and chooses its worker;
+ * chan_start() begins to serve it. On an error `net` still belongs to the caller. */
 tcpx_status chan_create(struct engine_peer *peer, uint32_t index, uint32_t epoch,
 			struct net_chan *net, int node, struct engine_chan **out_chan)
 {

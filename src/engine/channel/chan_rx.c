@@ -19,11 +19,13 @@
 #define AHEAD_BULK 1024u /* bytes read beyond a large payload: trailer, next header, a table */
 #define AHEAD_SMALL (32u << 10) /* bytes read in one call while frames are small */
 
-#define RECV_MARK (128u << 10) /* low-water mark: saves two thirds of the wake-ups */
+/* most bytes of the socket's low-water mark, which saves two thirds of the wake-ups */
+#define RECV_MARK (128u << 10)
 
-/* Called with link.lock held when a region is deregistered: a chunk for it may be parked between
- * two calls. During a call the regions of the chunk belong to the receiver alone, which checks
- * after the call whether they are retired. */
+/* The chunk may be parked between two receive calls; then nothing else would notice the
+ * deregistration in time. During a call the regions of the chunk belong to the receiver alone, so
+ * this does nothing: the receiver checks after the call whether a region is retired
+ * (rx_note_retired). */
 void chan_rx_forget(struct engine_chan *chan, struct mem_region *region)
 {
 	uint32_t i;
@@ -39,8 +41,8 @@ void chan_rx_forget(struct engine_chan *chan, struct mem_region *region)
 	rx_release(&chan->rx);
 }
 
-/* Refuses the chunk if one of its regions was deregistered during the call. The caller is the rx
- * owner and holds link.lock. */
+/* Redirects the rest of the chunk to scratch if one of its regions was deregistered during the
+ * receive call. The caller is the rx owner and holds link.lock. */
 static void rx_note_retired(struct engine_chan *chan)
 {
 	const struct chan_rx *rx = &chan->rx;
@@ -51,8 +53,8 @@ static void rx_note_retired(struct engine_chan *chan)
 			core_rx_redirect(&chan->peer->link.core, chan->index);
 }
 
-/* Parks the frame between two calls, unless the core wants it aborted. The caller holds
- * link.lock. */
+/* Tells the core that no receive call works on the frame now. If the core has given the frame up,
+ * releases its regions and sends the rest of it to scratch. The caller holds link.lock. */
 static void rx_pause_call(struct engine_chan *chan)
 {
 	rx_note_retired(chan);
@@ -67,8 +69,8 @@ static void rx_to_scratch(struct chan_rx *rx)
 	rx->aborted = true;
 }
 
-/* Sets iov to the memory for the next bytes of the payload, at most max bytes. Returns the number
- * of pieces. */
+/* Sets iov to the memory for the next bytes of the payload, at most max bytes: the destination,
+ * or scratch if the frame is aborted. Returns the number of pieces; *out_bytes is their sum. */
 static uint32_t rx_next_pieces(struct chan_rx *rx, struct iovec *iov, uint64_t max,
 			       uint64_t *out_bytes)
 {
@@ -116,14 +118,14 @@ static void rx_advance(struct chan_rx *rx, uint64_t bytes)
 	}
 }
 
-/* Refuses the chunk, whose destination is no longer mapped; the channel goes on. */
+/* Called when the destination is no longer mapped: refuses the chunk. The channel goes on. */
 static void rx_refuse_gone(struct chan_rx *rx)
 {
 	rx_refuse(rx, rx->core.kind == CORE_RX_PROG ? TCPX_ERR_INVALID : TCPX_ERR_REMOTE);
 }
 
-/* Copies payload from the buffer into the piece. Returns the number of bytes copied: fewer than all
- * if the memory of the piece has vanished. */
+/* Copies payload from the receive buffer into the piece. Returns the number of bytes copied: less
+ * than the length of the piece if its memory has vanished. */
 static size_t rx_put_piece(const struct chan_rx *rx, const struct iovec *piece)
 {
 	if (rx->vanishing && !rx->aborted)
@@ -132,7 +134,7 @@ static size_t rx_put_piece(const struct chan_rx *rx, const struct iovec *piece)
 	return piece->iov_len;
 }
 
-/* Copies the payload bytes that are in the buffer already to their destination. */
+/* Copies the payload bytes that are in the receive buffer already to their destination. */
 static void rx_copy_buffered(struct engine_chan *chan)
 {
 	struct chan_rx *rx = &chan->rx;
@@ -158,8 +160,9 @@ static void rx_copy_buffered(struct engine_chan *chan)
 	}
 }
 
-/* Begins a frame whose header and table have arrived: asks the core and finds the destination.
- * Returns 1: go on; 0: more bytes are needed; < 0: an error that ends the channel. */
+/* Begins a frame when its header and table are in the buffer: announces it to the core and finds
+ * the destination. Returns 1: the frame has begun; 0: more bytes are needed; < 0: the status with
+ * which the channel ends. */
 static int rx_take_header(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;
@@ -195,6 +198,9 @@ static int rx_take_header(struct engine_chan *chan)
 	return 1;
 }
 
+/* Ends a frame whose payload is complete: releases its regions, tells the core, and starts the
+ * copy of a staged payload to its destination. valid: the trailer says that the bytes are right.
+ * A status < 0 ends the channel. */
 static tcpx_status rx_end_frame(struct engine_chan *chan, bool valid)
 {
 	struct engine_peer *peer = chan->peer;
@@ -232,6 +238,8 @@ static tcpx_status rx_end_frame(struct engine_chan *chan, bool valid)
 	return status;
 }
 
+/* Takes the trailer, if the frame has one, and ends the frame. Returns 1: the frame has ended; 0:
+ * more bytes are needed; < 0: the status with which the channel ends. */
 static int rx_take_trailer(struct engine_chan *chan)
 {
 	struct chan_rx *rx = &chan->rx;
@@ -255,7 +263,8 @@ static int rx_take_trailer(struct engine_chan *chan)
 	return status == TCPX_OK ? 1 : (int)status;
 }
 
-/* Processes all bytes that are in the buffer. */
+/* Processes the bytes in the buffer up to the first incomplete header or trailer, and moves what
+ * is left to the beginning of the buffer. A status < 0 ends the channel. */
 static tcpx_status rx_parse(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;
@@ -299,7 +308,10 @@ static tcpx_status rx_parse(struct engine_chan *chan)
 	}
 }
 
-/* Receives by one call of the transport. *out_all: the transport had nothing more. */
+/* Receives by one call of the transport: payload to its destination, what follows into the
+ * buffer. *out_all: true if the transport had nothing more. Returns OK; IN_PROGRESS: nothing has
+ * arrived; or an error that ends the channel. If the destination has vanished, refuses the chunk
+ * and returns OK. */
 static tcpx_status rx_receive(struct engine_chan *chan, uint64_t *out_bytes, bool *out_all)
 {
 	struct engine_peer *peer = chan->peer;
@@ -373,10 +385,10 @@ void chan_rx_run(struct engine_chan *chan, uint64_t budget)
 		err = errno;
 		if (status == TCPX_OK && bytes > before) {
 			status = rx_parse(chan);
-			err = 0; /* a malformed frame is no system call's failure */
+			err = 0; /* errno is no cause of a malformed frame */
 		}
 		if (status == TCPX_OK && all && chan->rx.state == RX_HEADER && !chan->rx.have)
-			break; /* only whole frames came, and epoll reports the next one */
+			break; /* epoll reports when the next frame arrives */
 	}
 	if (bytes)
 		atomic_store_explicit(&chan->heard_ns, clock_now_ns(), memory_order_relaxed);
@@ -396,7 +408,7 @@ void chan_rx_mark(struct engine_chan *chan)
 	chan->net->ops->recv_mark(chan->net, mark);
 }
 
-/* Drops a partial frame of a stopped channel. Control thread. */
+/* Called by the control thread for a stopped channel: drops the frame that has arrived in part. */
 void chan_rx_drop(struct engine_chan *chan)
 {
 	rx_release(&chan->rx);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Samples of the transport's figures, taken by the channel's worker. Another thread that asks the
- * transport might wait for a call under way, which may itself wait for a page of the caller's
- * memory. */
+/* Samples of the transport's figures, taken by the channel's worker. If another thread asked the
+ * transport, it might have to wait for a call under way, which may itself wait for a page of the
+ * caller's memory. */
 #include <limits.h>
 
 #include "base/clock.h"
 #include "engine/channel/chan_calls.h"
 #include "sys/futex.h"
 
+/* how long chan_sample_all() waits for a sample */
 #define SAMPLE_WAIT_NS (100 * CLOCK_MS_NS)
 
 bool chan_sample_ask(struct engine_chan *chan)

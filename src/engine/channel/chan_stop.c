@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control thread stops channels and never waits for their owners: a call may last until a page
- * of the caller's memory arrives. The owner closes its direction when the call has returned.
+ * Stops channels, on the control thread. It never waits for the owner of a direction, because the
+ * owner's call may last until a page of the caller's memory arrives. The owner closes its
+ * direction when the call has returned.
  */
 #include <errno.h>
 #include <sys/epoll.h>
@@ -10,8 +11,9 @@
 #include "engine/channel/chan_calls.h"
 #include "engine/link/hold.h"
 
-/* Removes the channel from epoll: rounds of the worker that begin from now on get no event of it.
- * Removing a descriptor allocates nothing, so it fails only for one that could not be added. */
+/* Removes the channel from epoll: rounds of the worker that begin from now on get no event of the
+ * channel. Removing a descriptor allocates no memory, so it fails only if the descriptor was
+ * never added. */
 static void chan_poll_end(struct engine_chan *chan)
 {
 	int fd = chan->net->ops->fd(chan->net);
@@ -22,7 +24,8 @@ static void chan_poll_end(struct engine_chan *chan)
 			  fd, errno);
 }
 
-/* Closes a free direction, or makes its owner close it. True: the direction had no owner. */
+/* Closes a free direction, or makes the owner of a busy one close it later. True: the direction
+ * had no owner and is closed. */
 static bool direction_close(_Atomic int *owner)
 {
 	int state = OWNER_FREE;
@@ -53,6 +56,7 @@ static void chan_take_down(struct engine_chan *chan)
 	worker_bury(chan);
 }
 
+/* Runs on the control thread after the last owner of a stopped channel has left. */
 static void chan_left_run(struct sys_post *post)
 {
 	struct engine_chan *chan = LIST_ENTRY(post, struct engine_chan, stop.left_post);
@@ -88,8 +92,8 @@ bool chan_stop(struct engine_chan *chan, void (*left)(struct engine_chan *chan))
 	link_lock(&peer->link);
 	core_chan_stays(&peer->link.core, chan->index, tx, rx);
 	link_unlock(&peer->link);
-	/* A waiting thread may sleep on the priority channel; the shutdown by the worker wakes
-	 * it. */
+	/* A waiting thread may sleep on the priority channel. The worker shuts the channel down,
+	 * which wakes that thread. */
 	atomic_store(&chan->stop.shutdown, 1);
 	worker_look(chan);
 	return false;

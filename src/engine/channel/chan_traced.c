@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stream channel that records: passes each call on to an inner channel, and tells the recorder of
- * sends and receives. */
+/* A stream channel that passes each call on to an inner channel and records its sends and
+ * receives. */
 #include "engine/channel/chan_traced.h"
 
 #include <stdlib.h>
@@ -206,6 +206,7 @@ static const struct net_message_ops traced_message = {
 	.give = traced_give,
 };
 
+/* The new channel offers what the inner one offers: it has the same optional tables. */
 struct net_chan *chan_traced(struct net_chan *chan)
 {
 	const struct net_ops *ops = chan->ops;

@@ -12,7 +12,7 @@
 #include "wire/frame_codec.h"
 #include "wire/table.h"
 
-#define BATCH_BYTES (32u << 10) /* small frames gathered for one call */
+#define BATCH_BYTES (32u << 10) /* bytes of small frames gathered for one call */
 
 /* Sent in place of the rest of an aborted chunk. */
 static const uint8_t zeros[64u << 10];
@@ -25,8 +25,8 @@ static void tx_put_trailer(const struct frame *frame, bool valid, uint8_t *out)
 	wire_trailer_encode(&trailer, out);
 }
 
-/* Copies payload and trailer into the buffer. False: some of the payload has vanished, and the
- * frame is sent as aborted. */
+/* Copies payload and trailer into the buffer. False: some of the source memory has vanished, and
+ * the trailer says ABORTED. */
 static bool tx_copy_payload(struct engine_chan *chan)
 {
 	struct chan_tx *tx = &chan->tx;
@@ -41,8 +41,8 @@ static bool tx_copy_payload(struct engine_chan *chan)
 	return whole;
 }
 
-/* Chooses the path of tx->frame, which was just cut, and takes the path's references. The caller
- * holds link.lock. */
+/* Chooses the path of tx->frame, which the core has just returned, and lets the path take its
+ * references. The caller holds link.lock. */
 static void tx_claim(struct engine_chan *chan)
 {
 	struct chan_tx *tx = &chan->tx;
@@ -54,7 +54,7 @@ static void tx_claim(struct engine_chan *chan)
 		tx->path->claim(chan);
 }
 
-/* Begins a payload that is sent from its own memory, without a copy into the buffer. */
+/* Begins a frame whose payload is sent from its own memory, without a copy into the buffer. */
 static void tx_begin_big(struct chan_tx *tx)
 {
 	tx->big = true;
@@ -63,7 +63,10 @@ static void tx_begin_big(struct chan_tx *tx)
 	tx->left = tx->frame.frame.payload_bytes;
 }
 
-/* Gathers frames until the buffer is full, a large frame ends the batch, or none is left. */
+/* Fills an empty buffer with frames of the core, until the buffer is full, the core has no more,
+ * or a frame has a large payload. Such a frame ends the batch: its header is in the buffer, its
+ * payload is sent from its own memory. Also stops at a frame whose payload cannot be loaded yet
+ * (tx->posting), which the next call tries again. */
 static void tx_gather(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;
@@ -109,9 +112,10 @@ static void tx_gather(struct engine_chan *chan)
 	}
 }
 
-/* Sets iov to the pieces that the next call sends, and returns their number. *out_users pieces from
- * index *out_user on are the frame's own memory; the buffer before them and the trailer after them
- * are reused for the next frame. */
+/* Sets iov to the pieces that the next call of the transport sends, and returns their number.
+ * *out_users pieces from index *out_user on are the frame's own memory, which a zero-copy send
+ * may reference. The buffer before them and the trailer after them may not be referenced, because
+ * the next frame reuses them. */
 static uint32_t tx_next_pieces(struct chan_tx *tx, struct iovec *iov, uint32_t *out_user,
 			       uint32_t *out_users)
 {
@@ -151,7 +155,8 @@ static uint32_t tx_next_pieces(struct chan_tx *tx, struct iovec *iov, uint32_t *
 	return n;
 }
 
-/* Advances by the bytes that were sent; true: all of the batch is sent. */
+/* Advances by the bytes that the transport took. True: the whole batch is sent, the large payload
+ * and its trailer included. */
 static bool tx_advance(struct chan_tx *tx, size_t bytes)
 {
 	uint64_t take = tx->end - tx->start < bytes ? tx->end - tx->start : bytes;
@@ -180,16 +185,18 @@ static bool tx_advance(struct chan_tx *tx, size_t bytes)
 	return !tx->left && tx->trailer_sent == FRAME_TRAILER_BYTES;
 }
 
-/* True: the transport does not have the trailer yet, so the trailer may still say ABORTED. */
+/* Whether the trailer may still say ABORTED, because the transport does not have it yet. */
 static bool tx_trailer_open(const struct chan_tx *tx, const struct net_lent *lent)
 {
 	return tx->left && lent->ahead <= tx->end - tx->start + tx->left;
 }
 
 /*
- * Stops reading the frame from the caller's memory. A lent piece comes back now, or when the peer
- * has read it. A trailer that the transport has already says VALID: then the frame is torn if a
- * piece came back unread, which the peer sees too; otherwise the peer has the whole frame.
+ * Stops reading the frame from the caller's memory. A lent piece is taken back: now, or after the
+ * peer has read it if the peer is reading it now.
+ *
+ * If the transport has the trailer already, that trailer says VALID. Then the frame is torn if a
+ * piece came back unread, which the peer sees too; otherwise the peer gets the whole frame.
  */
 static void tx_abort_rest(struct engine_chan *chan, bool torn)
 {
@@ -202,7 +209,8 @@ static void tx_abort_rest(struct engine_chan *chan, bool torn)
 	tx->aborted |= tx_trailer_open(tx, &lent);
 }
 
-/* Asks which pieces of the last calls the peer still has on loan. */
+/* Asks which pieces of the last calls are still on loan to the peer, and records in tx.lent
+ * whether any is. */
 static void tx_look_lent(struct engine_chan *chan, struct net_lent *out_lent)
 {
 	if (!chan->net->ops->loan)
@@ -211,6 +219,8 @@ static void tx_look_lent(struct engine_chan *chan, struct net_lent *out_lent)
 	atomic_store(&chan->tx.lent, out_lent->pieces > 0);
 }
 
+/* Makes one call of the transport for the current batch: lends its memory to the peer, sends it
+ * without a copy (held), or sends it with a copy. */
 static tcpx_status tx_call(struct engine_chan *chan, size_t *out_bytes)
 {
 	const struct net_ops *ops = chan->net->ops;
@@ -231,8 +241,9 @@ static tcpx_status tx_call(struct engine_chan *chan, size_t *out_bytes)
 	return ops->send(chan->net, iov, n, out_bytes);
 }
 
-/* Sends by one call of the transport. OK: go on; IN_PROGRESS: wait for room; any other status: the
- * channel is lost. */
+/* Sends once by a call of the transport and tells the core how far the frame has come. *sum grows
+ * by the bytes sent. OK: go on; IN_PROGRESS: the transport is full; any other status: the channel
+ * is lost. If the source has vanished, aborts the frame and returns OK. */
 static tcpx_status tx_send_once(struct engine_chan *chan, uint64_t *sum)
 {
 	struct engine_peer *peer = chan->peer;
@@ -283,8 +294,9 @@ static tcpx_status tx_send_once(struct engine_chan *chan, uint64_t *sum)
 	return status;
 }
 
-/* Called by the tx owner. Sends until nothing is left or the transport has no room. After budget
- * bytes the worker serves its other channels first and then continues. */
+/* Called by the tx owner. Sends until nothing is left, the transport is full, or budget bytes are
+ * sent. In the last case kicks the worker, which serves its other channels before it goes on
+ * here. */
 void chan_tx_run(struct engine_chan *chan, uint64_t budget)
 {
 	struct chan_tx *tx = &chan->tx;
@@ -305,14 +317,15 @@ void chan_tx_run(struct engine_chan *chan, uint64_t budget)
 			worker_kick(chan);
 			return;
 		}
-		errno = 0; /* as in chan_rx_run() */
+		errno = 0; /* a connection that ends without a failed call has no errno */
 		status = tx_send_once(chan, &bytes);
 		if (status == TCPX_IN_PROGRESS) {
 			if (!chan_wait_send(chan))
 				return;
 			if (awake) {
-				/* There is still no room, so the event was for the receiving
-				 * direction, whose owner may be this very thread. */
+				/* The transport is still full, so what chan_wait_send() saw was
+				 * for the receiving direction, whose owner may be this very
+				 * thread. */
 				worker_again(chan);
 				return;
 			}
@@ -327,8 +340,9 @@ void chan_tx_run(struct engine_chan *chan, uint64_t budget)
 	}
 }
 
-/* Drops the frame under way of a stopped channel, whose directions have no owner. Control
- * thread. */
+/* Called by the control thread for a stopped channel, whose directions have no owner: drops the
+ * frame that is not sent completely. If the peer may still read lent memory of the frame, lease.c
+ * takes the frame over. */
 void chan_tx_drop(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;

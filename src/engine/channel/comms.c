@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "sys/cuda.h"
 
-#define PLUGIN_DEFAULT "default" /* stands for the path at which a TCPX plugin is installed */
+#define PLUGIN_DEFAULT "default" /* value of TCPX_PLUGIN that means the installed TCPX plugin */
 #define CHANNELS_ASKED 63u	 /* most plugin channels that may be requested */
 #define CHANNELS_MOST                                                                              \
 	(CORE_CHANNELS_MAX - 2u) /* most that open besides the priority and a stream channel */
@@ -23,8 +23,9 @@ static uint32_t smaller_u32(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* Creates the context of a GPU and keeps it for ever: the image of a plugin stays loaded, and so do
- * its objects in the context. Besides, creating a context takes 0.2 s. */
+/* Creates the context of a GPU and keeps it until the process ends, because a plugin is never
+ * unloaded and its objects in the context live as long. Besides, creating a context takes 0.2 s.
+ * Does nothing if the context exists. */
 static tcpx_status gpu_context_keep(uint32_t gpu)
 {
 	static struct sys_cuda_gpu *_Atomic all[NET_PLUGIN_GPUS];
@@ -42,7 +43,7 @@ static tcpx_status gpu_context_keep(uint32_t gpu)
 	return status;
 }
 
-/* Chooses the GPU whose memory goes as messages. */
+/* Chooses the GPU whose memory goes as messages, and how its messages are unpacked. */
 static tcpx_status plugin_pick_gpu(struct engine_plugin *plugin, const tcpx_session_opts *opts)
 {
 	uint32_t gpu = opts->message_gpu ? opts->message_gpu - 1
@@ -57,7 +58,8 @@ static tcpx_status plugin_pick_gpu(struct engine_plugin *plugin, const tcpx_sess
 	return TCPX_OK;
 }
 
-/* Keeps the contexts of the GPUs that relayed and unsteered receives land on. */
+/* Keeps the contexts of the GPUs into whose memory the NICs receive. With a relay or host-recv
+ * these are other GPUs than the session's own. */
 static tcpx_status landing_contexts_keep(const struct engine_plugin *plugin)
 {
 	tcpx_status status = TCPX_OK;
@@ -68,7 +70,7 @@ static tcpx_status landing_contexts_keep(const struct engine_plugin *plugin)
 	return status;
 }
 
-/* State while a session is opened. */
+/* What comms_session_open() and its helpers share. */
 struct opening {
 	const tcpx_session_opts *opts;
 	const char *nics;
@@ -82,8 +84,8 @@ static tcpx_status opening_find_place(struct opening *o)
 	return o->place ? TCPX_OK : comms_place_get(&o->place);
 }
 
-/* Checks the environment before a TCPX plugin starts: the plugin reads its variables then, and a
- * wrong value ends or hangs the process. */
+/* Checks the environment before a TCPX plugin starts: the plugin reads its variables at its
+ * start, and a wrong value ends or hangs the process. Does nothing for other plugins. */
 static tcpx_status opening_before_start(void *arg, const char *name)
 {
 	struct opening *o = arg;
@@ -98,8 +100,8 @@ static tcpx_status opening_before_start(void *arg, const char *name)
 	return status;
 }
 
-/* Sets what the plugin carries, from its first device: all devices of a plugin are of one kind and
- * differ only in their location. */
+/* Sets what the plugin carries and which NICs are used. The first device decides, because all
+ * devices of a plugin are of one kind and differ only in their location. */
 static tcpx_status opening_pick_device(struct opening *o)
 {
 	struct engine_plugin *plugin = o->plugin;
@@ -111,7 +113,7 @@ static tcpx_status opening_pick_device(struct opening *o)
 		plugin->message_bytes = (uint32_t)device->message_max;
 	plugin->chunk = unpack ? comms_env_chunk() : 0;
 	if (plugin->chunk && plugin->chunk < plugin->message_bytes)
-		plugin->message_bytes = plugin->chunk; /* several chunks in a message leak pages */
+		plugin->message_bytes = plugin->chunk; /* messages of several chunks leak pages */
 	/* A device that leaves fragments in GPU memory carries host memory only on request
 	 * (decision 26). */
 	plugin->host = device->ptr_support & NCCLNET_PTR_HOST &&
@@ -277,8 +279,8 @@ uint32_t comms_given_up(const struct engine_peer *peer)
 	return count;
 }
 
-/* True: the peer proved a key, or all peers are trusted, so the plugin may follow connect handles
- * that the peer sent. */
+/* Whether the plugin may follow connect handles that the peer sent: the peer proved a key, or all
+ * peers are trusted (TCPX_PLUGIN_TRUST_PEERS). */
 static bool peer_is_trusted(const struct engine_peer *peer)
 {
 	return peer->dialling.hello.auth == WIRE_AUTH_KEY || config_bool(CONFIG_PLUGIN_TRUST_PEERS);

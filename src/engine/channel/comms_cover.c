@@ -14,7 +14,8 @@ uint64_t comms_cover(const struct mem_region *region, uintptr_t *out_base)
 	return ((end + in_page) & ~in_page) - *out_base;
 }
 
-/* Asks the driver whether it exports the pieces that the plugin will ask for. */
+/* Asks the driver whether it exports each of the pieces that the plugin will ask for. OK: it
+ * exports all of them. */
 static tcpx_status cover_ask_pieces(const struct sys_cuda_gpu *gpu, const struct mem_region *region)
 {
 	uintptr_t base;
@@ -44,8 +45,8 @@ static tcpx_status cover_ask(const struct mem_region *region)
 	return status;
 }
 
-/* Logs the refusal, at WARN only for the first region of a session, since an application may
- * register thousands. */
+/* Logs that the driver does not export the pages of the region: at WARN only for the first region
+ * of a session, since an application may register thousands. */
 static void cover_log_refusal(struct engine_plugin *plugin, const struct mem_region *region)
 {
 	const tcpx_error *error = error_last();

@@ -10,15 +10,16 @@
 #include "engine/channel/comms_gpu.h"
 #include "engine/path/share.h"
 
+/* time that the plugin has to close comms, counted from when no copy uses their memory */
 #define CLOSE_NS (5 * CLOCK_S_NS)
 #define BARREN_MAX 4u		   /* losses in a row before the channel rests */
 #define LOST_LINES 64u		   /* log lines per interval that one peer may cause */
 #define CAUSE_NS (10 * CLOCK_S_NS) /* equal reasons within this time have one cause */
 #define DIGITS "0123456789"
-#define LOOK_NS CLOCK_MS_NS /* interval between two polls of a GPU's copies */
+#define LOOK_NS CLOCK_MS_NS /* interval between two checks whether a GPU's copies have ended */
 
-/* Comms that could not be closed: the plugin may use their memory for ever, so they are never
- * freed. Control thread. */
+/* The list of comms that could not be closed. The plugin may use their memory for ever, so they
+ * are never freed. Control thread. */
 static struct list_node *unclosed_list(void)
 {
 	static struct list_node lost;
@@ -43,6 +44,7 @@ static bool any_channel_up(const struct engine_peer_comms *table)
 	return false;
 }
 
+/* The timer that comms_strand_later() set. */
 static void comms_strand_due(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_peer_comms *table = LIST_ENTRY(timer, struct engine_peer_comms, strand);
@@ -87,6 +89,7 @@ static void comm_close_start(struct engine_comms *comms, struct net_comm **comm,
 		*comm = NULL; /* it belongs to the operation now */
 }
 
+/* Ends what is under way of a setup: operations, the listener, the guide connection. */
 static void comms_abandon_setup(struct engine_comms *comms)
 {
 	struct net_setup_opts opts = comms_opts(comms, comms->deadline_ns);
@@ -118,7 +121,8 @@ void comms_close(struct engine_comms *comms, bool lost)
 	comms_close_step(comms);
 }
 
-/* True: the close has ended, or was never begun. *out_stuck is set if it did not end in time. */
+/* Whether the close of a comm has ended or was never begun. *out_stuck is set if it did not end
+ * in time. */
 static bool comm_close_ended(struct net_setup **op, bool *out_stuck)
 {
 	tcpx_status status;
@@ -133,6 +137,7 @@ static bool comm_close_ended(struct net_setup **op, bool *out_stuck)
 	return true;
 }
 
+/* Tells the core that the channel is lost, if its comms are closed because of that. */
 static void core_hears_of_loss(struct engine_comms *comms)
 {
 	struct engine_peer *peer = comms->peer;
@@ -144,16 +149,17 @@ static void core_hears_of_loss(struct engine_comms *comms)
 	link_unlock(&peer->link);
 }
 
-/* Begins to close both comms after the last copy out of their messages, however long that takes.
- * True: the closes have begun. */
+/* Begins to close both comms after the last copy out of their messages has ended, however long
+ * that takes. Returns whether the closes have begun. */
 static bool comms_close_begin(struct engine_comms *comms)
 {
 	int64_t now_ns = clock_now_ns();
 
 	if (comms->end.begun)
 		return true;
-	/* A thread that still opens the GPU's part reads the plugin's queue, which the plugin frees
-	 * with the comm. When that thread ends it wakes this link, and the close is tried again. */
+	/* The plugin frees its device queue with the comm, and a thread that still opens the
+	 * GPU's part reads that queue. When the thread ends it wakes this link, and the close is
+	 * tried again. */
 	if (comms_gpu_opens(comms))
 		return false;
 	comms_gpu_abandon(comms);
@@ -200,7 +206,7 @@ void comms_close_step(struct engine_comms *comms)
 	peer_put(peer);
 }
 
-/* True: the reasons are equal apart from numbers, as those are that one cause gives to several
+/* Whether the reasons are equal apart from numbers: one cause gives such reasons to several
  * channels. */
 static bool loss_same_cause(const char *a, const char *b)
 {
@@ -228,8 +234,8 @@ static void loss_choose_level(struct engine_peer_comms *table, const char *why)
 	table->cause_ns = now_ns;
 }
 
-/* Sends the reason and the counts to the peer and logs the counts. If the counts of the two ends
- * differ, a message was lost. */
+/* Sends the reason (NULL: none) and the message counts of this end to the peer, and logs the
+ * counts. If the counts that the two ends log differ, a message was lost. */
 static void loss_tell_peer(struct engine_comms *comms, const char *why,
 			   const struct net_message_counts *counts)
 {
@@ -251,12 +257,15 @@ static void loss_tell_peer(struct engine_comms *comms, const char *why,
 	comms_tell(comms, FRAME_COMM_LOST, text, (uint32_t)strlen(text));
 }
 
-/* Counts the losses in a row of a channel that carried nothing in a direction in which it was used.
- * If it was dialled at once, it would get the same transfers and be lost again, for ever. */
+/* Called when a channel is lost: counts how often in a row it was lost without carrying anything
+ * in a direction in which it was used. After BARREN_MAX such losses the dialler does not dial the
+ * channel for a while. If dialled at once, it would get the same transfers and be lost again, for
+ * ever. */
 static void loss_count_barren(struct engine_peer *peer, struct comms_slot *slot, uint32_t channel,
 			      const struct net_message_counts *counts)
 {
-	int64_t rest = 2 * peer->link.session->plugin->message_ns; /* the strand timer ends first */
+	/* longer than the strand timer, so that waiting requests fail first */
+	int64_t rest = 2 * peer->link.session->plugin->message_ns;
 	uint32_t unacked;
 
 	link_lock(&peer->link);
@@ -293,8 +302,8 @@ bool comms_follows(struct engine_comms *comms)
 	return same;
 }
 
-/* Keeps the reason for tcpx_request_error(). first: this end saw the failure first, so its reason
- * replaces an earlier one. */
+/* Keeps the reason of a loss for tcpx_request_error(). first: this end saw the failure first, so
+ * its reason replaces an earlier one, even of another channel. */
 static void loss_keep_reason(struct engine_peer *peer, const char *why, bool first)
 {
 	link_lock(&peer->link);
@@ -328,6 +337,7 @@ bool comms_rests(const struct engine_peer *peer, uint32_t channel)
 	return slot && slot->rests_ns > clock_now_ns();
 }
 
+/* The channel no longer has a call under way. */
 static void comms_stay_end(struct engine_comms *comms)
 {
 	comms->peer->comms->staying -= comms->end.stays;
@@ -368,7 +378,8 @@ bool comms_stopped(struct engine_chan *chan, const char *why)
 	return true;
 }
 
-/* The peer left before its plugin channels were up: logs once what this end knows of them. */
+/* Called when the peer dies. If it left before its plugin channels were up, logs once what the
+ * first of them was waiting for. */
 static void peer_left_early(const struct engine_peer *peer)
 {
 	const struct engine_peer_comms *table = peer->comms;

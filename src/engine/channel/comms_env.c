@@ -13,15 +13,16 @@
 #define CHUNK_NAME "NCCL_DYNAMIC_CHUNK_SIZE"
 #define TCPX_MARK "TCPX" /* part of the names of plugins that read these variables */
 
-/* This machine in the form in which src/plugin checks the environment against it. */
+/* This machine, as gpudirect_env_check() takes it. */
 struct question {
 	struct gpudirect_place place;
 	struct gpudirect_nic nics[GPUDIRECT_NICS_MAX];
 	const struct comms_place *at;
 };
 
-/* Reads a variable when no NIC is an interface of this machine. Variables that name interfaces mean
- * something else then, so they count as not set. */
+/* Reads an environment variable in the case that no NIC is an interface of this machine. Then
+ * variables that name interfaces mean something else, so NULL is returned for them, as if they
+ * were not set. */
 static const char *without_interfaces(void *arg, const char *name)
 {
 	for (unsigned i = 0; gpudirect_var(i); i++) {
@@ -35,8 +36,9 @@ static const char *without_interfaces(void *arg, const char *name)
 	return comms_place_getenv(arg, name);
 }
 
-/* The most bytes of a message. A message is one chunk of the plugin, so a smaller chunk size
- * replaces the requested size, unless it is below the minimum of the option. */
+/* The size of messages in bytes. A message is one chunk of the plugin, so a chunk size below the
+ * requested size (0: TCPX_MESSAGE_BYTES) replaces it, unless the chunk size is below the minimum
+ * of TCPX_MESSAGE_BYTES. */
 static size_t env_message_bytes(size_t wish)
 {
 	uint32_t chunk = comms_env_chunk();
@@ -56,8 +58,8 @@ static void question_init(struct question *q, const struct comms_place *place, s
 	q->place.nnodes = place->topo->nnodes;
 }
 
-/* The NIC's NUMA node as the plugin reads it from sysfs. A NIC that is no device of a bus, such as
- * a veth, has no file numa_node. */
+/* The NIC's NUMA node as the plugin reads it from sysfs. A NIC that is no device of a bus, such
+ * as a veth, has no file numa_node there. */
 static int env_numa_of(const struct topo_nic *nic)
 {
 	char path[256];
@@ -71,7 +73,7 @@ static int env_numa_of(const struct topo_nic *nic)
 	return GPUDIRECT_NUMA_NONE;
 }
 
-/* Adds the NIC if it is an interface of this machine. */
+/* Adds the NIC of that name to those that are checked, if it is an interface of this machine. */
 static void env_add_nic(struct question *q, const char *name)
 {
 	const struct topo *topo = q->at->topo;
@@ -91,6 +93,7 @@ static void env_add_nic(struct question *q, const char *name)
 	};
 }
 
+/* Adds the NICs that belong to this machine's GPUs. */
 static void env_add_owners(struct question *q)
 {
 	const struct topo_pairs *pairs = &q->at->pairs;
@@ -118,6 +121,7 @@ static void env_add_named(struct question *q, const char *names)
 	}
 }
 
+/* Writes up to max problems to out and returns their number. */
 static unsigned env_check(struct question *q, struct gpudirect_problem *out, unsigned max)
 {
 	unsigned count;
@@ -165,6 +169,7 @@ tcpx_status comms_env_problems(const char *nics, size_t message_bytes,
 	return TCPX_OK;
 }
 
+/* Logs the problems. ERR_UNSUPPORTED: the first one, and with it at least one, is fatal. */
 static tcpx_status env_report(const struct gpudirect_problem *problems, unsigned count)
 {
 	tcpx_status status;

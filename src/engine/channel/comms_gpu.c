@@ -12,17 +12,18 @@
 #include "sys/cuda.h"
 
 #define HOST_RECV "host-recv"
-#define POOL_UNKNOWN (1ull << 32) /* most bytes of a pool, since offsets have 32 bits */
+/* used as pool size if the driver does not tell it: offsets in the pool have 32 bits */
+#define POOL_UNKNOWN (1ull << 32)
 
 enum op_state { OP_RUNNING = 0, OP_ENDED };
 
 struct comms_gpu_op {
-	struct engine_peer *peer; /* with a reference; woken when the operation ends */
+	struct engine_peer *peer; /* with a reference; its link is woken when the operation ends */
 	struct mem_unpack_opts opts;
 	bool chosen;	   /* the user chose the mode, so no other one replaces it */
-	uint32_t home;	   /* the GPU whose memory the messages go to */
-	uint64_t queue_at; /* device address */
-	uint64_t window;   /* host-recv: number of messages that host memory holds; else 0 */
+	uint32_t home;	   /* the session's GPU, to whose memory the messages go */
+	uint64_t queue_at; /* device address of the plugin's queue */
+	uint64_t window;   /* host-recv: for how many messages host memory is allocated; else 0 */
 	struct sys_cuda_gpu *device;
 	struct comms_gpu gpu;
 	cuda_ptr block; /* the allocation that contains gpu.landing */
@@ -66,6 +67,7 @@ tcpx_status comms_gpu_mode(const char *text, struct engine_plugin *plugin)
 		text);
 }
 
+/* A GPU that is current, and what was current before. */
 struct entered {
 	struct sys_cuda_gpu *gpu;
 	struct sys_cuda_scope scope;
@@ -106,7 +108,8 @@ static void gpu_leave(void *arg, int gpu, void *before)
 
 const struct net_gpu_ops comms_gpu_ops = {gpu_enter, gpu_leave};
 
-/* The bytes of the allocation from address at to its end, or POOL_UNKNOWN. */
+/* The number of bytes from address at to the end of the allocation that contains it, or
+ * POOL_UNKNOWN if the driver does not know. */
 static uint64_t bytes_from(const struct sys_cuda *api, cuda_ptr at)
 {
 	cuda_ptr start = 0;
@@ -119,8 +122,8 @@ static uint64_t bytes_from(const struct sys_cuda *api, cuda_ptr at)
 	return bytes - (at - start);
 }
 
-/* Reads the plugin's device queue once: the memory that it points to stays in place for as long as
- * the comm lives. */
+/* Reads the plugin's device queue: where its metadata and its pool are. It is read once, because
+ * both stay in place for as long as the comm lives. */
 static tcpx_status queue_read(struct comms_gpu_op *op)
 {
 	const struct sys_cuda *api = op->device->api;
@@ -133,8 +136,8 @@ static tcpx_status queue_read(struct comms_gpu_op *op)
 	rc = api->copy((cuda_ptr)(uintptr_t)&queue, op->queue_at, sizeof(queue));
 	if (rc != CUDA_OK)
 		return sys_cuda_error(rc, "reading the plugin's queue");
-	/* queue.meta is mapped host memory; if the driver does not know it, its CPU address is the
-	 * same. */
+	/* queue.meta is mapped host memory. If the driver has no CPU address for it, the CPU
+	 * address is that value itself. */
 	if (api->pointer_attribute(&meta, CUDA_POINTER_HOST, queue.meta) != CUDA_OK || !meta)
 		meta = (void *)(uintptr_t)queue.meta;
 	if (!meta || !queue.bounce)
@@ -146,7 +149,8 @@ static tcpx_status queue_read(struct comms_gpu_op *op)
 	return TCPX_OK;
 }
 
-/* Allocates host memory for messages, pinned so that the driver copies from it directly. */
+/* host-recv: allocates host memory for a window of messages, pinned so that the driver copies
+ * from it directly. */
 static tcpx_status landing_make_host(struct comms_gpu_op *op)
 {
 	uint64_t bytes = op->window * op->opts.job_bytes;
@@ -161,6 +165,8 @@ static tcpx_status landing_make_host(struct comms_gpu_op *op)
 	return TCPX_OK;
 }
 
+/* Allocates GPU memory for one message, in whole pages, with which receives are posted. Then asks
+ * the driver whether it exports these pages, as the plugin needs; an error if it does not. */
 static tcpx_status landing_make(struct comms_gpu_op *op)
 {
 	const uint64_t page = NET_MR_PAGE;
@@ -194,6 +200,8 @@ static void gpu_op_release(struct comms_gpu_op *op)
 		sys_cuda_put(op->device);
 }
 
+/* Runs on a thread of its own: finds the plugin's memory, allocates the memory for receives and
+ * opens the unpacker, with separate copies if the GPU has no unpack kernel. */
 static tcpx_status gpu_op_open(struct comms_gpu_op *op)
 {
 	struct sys_cuda_scope scope;
@@ -216,7 +224,8 @@ static tcpx_status gpu_op_open(struct comms_gpu_op *op)
 		status = mem_unpack_open(&op->opts, &op->gpu.unpack);
 	}
 	op->gpu.mode = op->window ? HOST_RECV : mode_names[op->opts.mode];
-	if (status == TCPX_OK && op->home != op->opts.device) /* relay: copies go to home */
+	/* relay: copies go to the session's GPU */
+	if (status == TCPX_OK && op->home != op->opts.device)
 		status = mem_unpack_reach(op->gpu.unpack, op->home);
 	return status;
 }
@@ -253,8 +262,8 @@ static void *gpu_close_main(void *arg)
 }
 
 /* Releases op on a thread of its own, because the driver may take long. The thread holds a
- * reference to the peer, so closing the session waits for it for up to CLOSE_WAIT_NS (session.c).
- * On an error op is not released. */
+ * reference to the peer, so closing the session waits for the thread for up to CLOSE_WAIT_NS
+ * (session.c). On an error, op is not released. */
 static tcpx_status gpu_close_later(struct comms_gpu_op *op)
 {
 	pthread_t thread;

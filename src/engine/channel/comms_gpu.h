@@ -2,10 +2,10 @@
 /*
  * Messages into GPU memory: they arrive in pieces, in a pool of the plugin, and are unpacked from
  * there into the regions. The GPU's part of a comm is opened and closed on separate threads, since
- * that may wait for the work that runs on the GPU.
+ * opening and closing may wait for the work that runs on the GPU.
  *
- * Invariant: a job is in engine_comms.jobs from the commit of its chunk until its copy has ended;
- * until then its message is not given back, and the comms are not closed.
+ * Invariant: a job is in engine_comms.jobs from the commit of its chunk until its copies have
+ * ended. As long, its message is not given back to the plugin, and the comms are not closed.
  */
 #ifndef ENGINE_CHANNEL_COMMS_GPU_H
 #define ENGINE_CHANNEL_COMMS_GPU_H
@@ -33,10 +33,12 @@ struct comms_job {
 	struct list_node node; /* engine_comms.jobs */
 	struct engine_comms *comms;
 	struct engine_stage *stage;
-	uint64_t seq;
+	uint64_t seq;	  /* of the frame, and with it of the message */
 	struct iovec *to; /* destinations, in the order of the message's bytes */
+	/* destinations; copies that were started and that have ended */
 	uint32_t nto, pushed, ended;
-	struct base_frag *frags;     /* fragments, cut at destinations; NULL: one destination */
+	/* fragments, cut at the bounds of destinations; NULL: there is one destination */
+	struct base_frag *frags;
 	struct mem_unpack_job *jobs; /* one for each destination */
 	tcpx_status status;
 	tcpx_error error; /* why the job failed, if status says so */
@@ -48,31 +50,32 @@ tcpx_status comms_gpu_mode(const char *text, struct engine_plugin *plugin);
 /* Operations that make a GPU current for the plugin's calls. */
 extern const struct net_gpu_ops comms_gpu_ops;
 
-/* comms_gpu.c, control thread. Begins to open the GPU's part of the accepted comm; when the open
- * ends it wakes the peer's link. */
+/* comms_gpu.c, control thread. Begins to open the GPU's part of the accepted comm, on a thread of
+ * its own. When that thread ends it wakes the peer's link. */
 tcpx_status comms_gpu_open(struct engine_comms *comms);
-/* Returns IN_PROGRESS, or how the open ended: OK, and comms->gpu is set; or an error, and the last
- * error says why. */
+/* Returns IN_PROGRESS while the open is under way; OK: comms->gpu is set; another status: the
+ * open failed, and the last error says why. */
 tcpx_status comms_gpu_opened(struct engine_comms *comms);
-/* Whether the open is under way, which reads memory of the comm. When it ends it wakes the peer's
- * link. */
+/* Whether the open is under way: its thread reads memory of the comm, so the comm may not be
+ * closed. When the thread ends it wakes the peer's link. */
 bool comms_gpu_opens(const struct engine_comms *comms);
-/* Frees the result of an open that has ended and is not needed. */
+/* Frees the result of an open that has ended and is not used, if there is one. */
 void comms_gpu_abandon(struct engine_comms *comms);
 /* Begins to close the GPU's part, on a thread of its own. No job may be under way. */
 void comms_gpu_close(struct engine_comms *comms);
 
-/* comms_unpack.c, rx owner. Whether the frame's payload is a message in pieces. */
+/* comms_unpack.c, rx owner. Whether the frame's payload is a message that arrives in pieces. */
 bool comms_in_pieces(const struct engine_chan *chan);
-/* Prepares the job that unpacks the frame; its destination is in rx->held and rx->iov, or is the
- * local side of prog. ERR_NO_MEMORY. */
+/* Prepares the job that unpacks the frame's message, as rx->stage. The destination is the local
+ * side of prog, or rx->iov if prog is NULL. ERR_NO_MEMORY. */
 tcpx_status comms_receive(struct engine_chan *chan, const struct core_prog *prog);
-/* The chunk was refused or aborted: gives the message back to the plugin. */
+/* Called when the chunk was refused or aborted: gives its message back to the plugin. */
 void comms_message_drop(struct engine_chan *chan);
-/* Adds the unpacking of the frame to the channel's jobs. Call it after core_rx_end(). */
+/* Adds the unpacking of the frame's message to the channel's jobs. Called after core_rx_end(). */
 void comms_unpack_start(struct engine_chan *chan, struct engine_stage *stage);
-/* Takes the next step of all jobs. True: some are under way. chan: the channel whose rx owner this
- * thread is; NULL: the channel is stopped. */
+/* Starts copies, takes note of those that have ended, and ends the jobs that are complete. True:
+ * some jobs are left. chan: the channel whose rx owner this thread is; NULL: the channel is
+ * stopped, so no message is given back to the plugin. */
 bool comms_unpack_run(struct engine_comms *comms, struct engine_chan *chan);
 
 #endif

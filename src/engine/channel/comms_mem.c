@@ -1,28 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registers the memory of regions with the comm that sends it, at its first use, and deregisters
- * it. */
+/* Registers the memory of regions with the comm that sends from it, at the first send, and
+ * deregisters it. */
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/channel/comms.h"
 
-#define LOOK_NS CLOCK_MS_NS /* time between looks: the plugin ends a message soon after its ACK */
+/* pause before looking again whether the plugin has ended a region's last message */
+#define LOOK_NS CLOCK_MS_NS
 
-/* The registration of a region with the comm that sends it. */
+/* The registration of a region with the comm that sends from it. comms->lock guards the fields
+ * that name it. */
 struct comms_mem {
 	struct list_node node; /* engine_comms.mems */
 	struct mem_region *region;
 	enum { MEM_NEW = 0, MEM_STARTED, MEM_READY, MEM_FAILED, MEM_ENDING } state;
-	bool retired;	      /* comms->lock: the region is being deregistered */
-	uint64_t last;	      /* comms->lock: number of the last message from it, from 1 */
+	bool retired; /* comms->lock: the region is being deregistered */
+	/* comms->lock: number of the last message sent from it; the first of a comm is 1 */
+	uint64_t last;
 	struct net_setup *op; /* in STARTED and ENDING: the operation under way */
 	struct net_mr *mr;    /* in READY: the plugin's registration */
-	int64_t due_ns;	      /* when to look at it although no operation ended; 0: never */
+	int64_t due_ns;	      /* when to look again although no operation has ended; 0: never */
 	tcpx_error error;     /* in FAILED: why */
 };
 
-/* The caller holds comms->lock. */
+/* Returns the comm's entry for a region; NULL: there is none. The caller holds comms->lock. */
 static struct comms_mem *mem_find(struct engine_comms *comms, const struct mem_region *region)
 {
 	struct list_node *pos;
@@ -36,7 +39,8 @@ static struct comms_mem *mem_find(struct engine_comms *comms, const struct mem_r
 	return NULL;
 }
 
-/* Adds a registration. NULL: the last error says why. The caller holds comms->lock. */
+/* Adds a registration in state MEM_NEW, with an io reference of the region. NULL: the last error
+ * says why. The caller holds comms->lock. */
 static struct comms_mem *mem_new(struct engine_comms *comms, struct mem_region *region)
 {
 	struct comms_mem *mem = calloc(1, sizeof(*mem));
@@ -65,8 +69,9 @@ static void mem_free(struct comms_mem *mem)
 	free(mem);
 }
 
-/* Finds the registration of the frame's memory, or begins it. IN_PROGRESS: it is under way, and its
- * end kicks the channel. */
+/* Finds the registration of the frame's memory, or begins it. OK: *out_mem is ready, and a
+ * message from it is counted as posted. IN_PROGRESS: the registration is under way, and its end
+ * kicks the channel. An error: the memory cannot be registered. */
 static tcpx_status mem_use(struct engine_chan *chan, struct mem_region *region,
 			   struct comms_mem **out_mem)
 {
@@ -85,7 +90,8 @@ static tcpx_status mem_use(struct engine_chan *chan, struct mem_region *region,
 	} else if (mem->state == MEM_FAILED) {
 		status = error_raise(&mem->error);
 	} else if (mem->state == MEM_READY) {
-		mem->last = ++comms->posted; /* the memory is in use from here on */
+		/* from here on no deregistration begins before this message has ended */
+		mem->last = ++comms->posted;
 		status = TCPX_OK;
 	}
 	pthread_mutex_unlock(&comms->lock);
@@ -95,6 +101,8 @@ static tcpx_status mem_use(struct engine_chan *chan, struct mem_region *region,
 	return status;
 }
 
+/* Gives the payload to the plugin. OK: it is posted. IN_PROGRESS: the plugin takes nothing now,
+ * and the channel is kicked to try again. An error: the channel has failed. */
 static tcpx_status mem_post(struct engine_chan *chan, struct comms_mem *mem, const void *data)
 {
 	struct engine_comms *comms = chan->comms;
@@ -109,14 +117,15 @@ static tcpx_status mem_post(struct engine_chan *chan, struct comms_mem *mem, con
 	mem->last = --comms->posted; /* the message was not posted */
 	pthread_mutex_unlock(&comms->lock);
 	if (status == TCPX_IN_PROGRESS)
-		worker_kick(chan); /* tries again in the next round, since plugins have no events */
+		/* to try again in the worker's next round, since plugins report no events */
+		worker_kick(chan);
 	else
 		chan_fail(chan, status, 0);
 	return status;
 }
 
-/* Makes the frame a NOP, which takes its sequence number: its payload was not posted and never will
- * be. */
+/* Makes the frame a NOP with its sequence number. Its payload was not posted and never will be,
+ * but the peer must not miss a sequence number. */
 static void frame_blank(struct frame *frame)
 {
 	*frame = (struct frame){.type = FRAME_NOP,
@@ -176,7 +185,8 @@ void comms_forget(struct engine_peer *peer, struct mem_region *region)
 		link_wake(&peer->link);
 }
 
-/* Options of an operation on mem, which must end by mem->due_ns. */
+/* Sets mem->due_ns to the deadline of an operation on mem that begins now, and returns the
+ * options of the operation. */
 static struct net_setup_opts mem_op_begin(struct engine_comms *comms, struct comms_mem *mem)
 {
 	mem->due_ns = clock_now_ns() + comms->peer->link.session->plugin->setup_ns;
@@ -206,8 +216,9 @@ static void mem_register(struct engine_comms *comms, struct comms_mem *mem)
 		mem_failed(mem);
 }
 
-/* Begins to deregister mem, but not before the plugin has ended its last message: the plugin may
- * still use a message for a moment after the peer has acknowledged it. */
+/* Begins to deregister mem, unless the plugin has not ended the last message from it. Then looks
+ * again after LOOK_NS: the plugin may use a message for a moment after the peer has acknowledged
+ * it. */
 static tcpx_status mem_deregister(struct engine_comms *comms, struct comms_mem *mem)
 {
 	struct net_setup_opts opts;
@@ -221,8 +232,9 @@ static tcpx_status mem_deregister(struct engine_comms *comms, struct comms_mem *
 	return net_deregister_start(&opts, mem->mr, &mem->op);
 }
 
-/* Takes the next step of a registration. *out_moved: a sender that waits for it looks again. The
- * caller holds comms->lock. */
+/* Takes the next step of a registration or deregistration, and frees mem after the last one.
+ * *out_moved is set if the registration ended, well or badly, so that a sender that waits for it
+ * must look again. An error: the deregistration failed. The caller holds comms->lock. */
 static tcpx_status mem_step(struct engine_comms *comms, struct comms_mem *mem, bool *out_moved)
 {
 	struct net_setup_result result;
@@ -278,7 +290,7 @@ void comms_mem_step(struct engine_comms *comms)
 		sys_timer_set(&engine_runtime.loop, &comms->timer, next_ns);
 	if (!chan)
 		return;
-	if (status != TCPX_OK) /* only the close of the comm releases the region now */
+	if (status != TCPX_OK) /* from now on only the close of the comm releases the region */
 		chan_fail(chan, TCPX_ERR_CHANNEL_LOST, 0);
 	else if (moved)
 		worker_kick(chan);

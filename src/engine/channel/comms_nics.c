@@ -43,8 +43,9 @@ static tcpx_status nics_add(struct engine_plugin *plugin, unsigned dev, int land
 	return TCPX_OK;
 }
 
-/* Adds a NIC for the session's GPU: directly if the NIC belongs to that GPU, else by relay through
- * one of the NIC's GPUs. */
+/* Adds a NIC (device dev) for the session's GPU: it receives into that GPU if the NIC belongs to
+ * it, else into one of the NIC's own GPUs, from which messages are relayed. An error: there is no
+ * such way. */
 static tcpx_status nics_add_route(struct engine_plugin *plugin, struct comms_place *place,
 				  unsigned dev)
 {
@@ -74,8 +75,8 @@ static tcpx_status nics_add_route(struct engine_plugin *plugin, struct comms_pla
 	return nics_add(plugin, dev, gpu_ordinal(place, route.landing));
 }
 
-/* Chooses a landing GPU for which the NIC does not steer flows into GPU memory: one that receives
- * through another NIC. */
+/* For host-recv: sets as the NIC's landing GPU one that belongs to another NIC. The NIC does not
+ * steer flows of such a GPU into GPU memory. */
 static tcpx_status nic_unsteer(const struct engine_plugin *plugin, const struct comms_place *place,
 			       struct engine_nic *nic)
 {
@@ -95,6 +96,8 @@ static tcpx_status nic_unsteer(const struct engine_plugin *plugin, const struct 
 			  "another unpack mode");
 }
 
+/* Adds the NIC that belongs to the session's GPU. Without pairing, the plugin's first device if
+ * it has no such NIC. */
 static tcpx_status nics_add_owner(struct engine_plugin *plugin, struct comms_place *place)
 {
 	pci_addr nic;
@@ -111,7 +114,7 @@ static tcpx_status nics_add_owner(struct engine_plugin *plugin, struct comms_pla
 			 plugin->gpu, topo_nic_at(place->topo, nic)->name);
 }
 
-/* Adds every NIC that reaches the GPU. */
+/* Adds the GPU's own NIC, and every other one from which messages reach the GPU. */
 static tcpx_status nics_add_all(struct engine_plugin *plugin, struct comms_place *place)
 {
 	tcpx_status status = nics_add_owner(plugin, place);

@@ -14,6 +14,7 @@
 #include "sys/cuda.h"
 #include "topo/rxdm_client.h"
 
+/* time that RxDM has to answer */
 #define RXDM_NS (2 * CLOCK_S_NS)
 
 const char *comms_place_getenv(void *arg, const char *name)
@@ -42,6 +43,7 @@ static tcpx_status place_find_ifaces(struct comms_place *place)
 	return status;
 }
 
+/* Finds out which GPU belongs to which NIC. If RxDM was asked and failed, rxdm_error says why. */
 static void place_ask_rxdm(struct comms_place *place)
 {
 	struct topo_rxdm_asker asker = {.prefix = gpudirect_env_prefix(comms_place_getenv, NULL),
@@ -122,7 +124,8 @@ tcpx_status comms_place_plugin(struct comms_place *place, const struct net_plugi
 		return error_last()->status;
 	place_add_nics(place, plugin);
 	place_add_gpus(place);
-	if (place->topo->nnics + place->topo->ngpus != known) /* sysfs had not all of them */
+	/* sysfs had not all of them, so pair again */
+	if (place->topo->nnics + place->topo->ngpus != known)
 		place_ask_rxdm(place);
 	return TCPX_OK;
 }

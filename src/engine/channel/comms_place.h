@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a plugin's devices and this process's GPUs are, according to sysfs, the interfaces and
- * RxDM, which are asked once when a session is opened. An object has one owner, which may be any
- * thread.
+ * Where a plugin's devices and this process's GPUs are, according to sysfs, the list of network
+ * interfaces and RxDM. They are asked when a session is opened. An object may be used by any
+ * thread, by one at a time.
  */
 #ifndef ENGINE_CHANNEL_COMMS_PLACE_H
 #define ENGINE_CHANNEL_COMMS_PLACE_H
@@ -20,8 +20,8 @@ struct sys_cuda;
 struct comms_place {
 	struct topo *topo;
 	struct topo_pairs pairs;
-	char rxdm_error[160]; /* "": RxDM answered, or was not asked */
-	struct sys_iface *list;
+	char rxdm_error[160];		      /* "": RxDM answered, or was not asked */
+	struct sys_iface *list;		      /* holds the names in ifaces */
 	const char *ifaces[COMMS_IFACES_MAX]; /* each name once */
 	unsigned nifaces;
 	/* Set by comms_place_plugin(). */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sets up the comms of a channel: both sides listen and connect, and exchange frames over the
- * control link. */
+/* Sets up the comms of a channel: each end listens for one comm and connects the other, and they
+ * exchange COMM frames over the control link. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,10 @@
 #include "base/text.h"
 #include "engine/channel/comms_gpu.h"
 
-#define TRIES 4	       /* failed attempts in a row before a channel is given up */
-#define CLOSING_MAX 4u /* attempts per channel that may be closing at a time */
+/* attempts of a channel that may fail in a row; then the channel is not dialled again */
+#define TRIES 4
+/* attempts, per channel on average, that may be closing before no new one begins */
+#define CLOSING_MAX 4u
 #define LATE_TEXT "its setup takes too long; it may come up later"
 
 static struct net_setup_opts setup_opts(const struct engine_comms *comms, enum comms_op op)
@@ -22,8 +24,8 @@ static struct net_setup_opts setup_opts(const struct engine_comms *comms, enum c
 	return opts;
 }
 
-/* Options for operations of the receiving comm: they run while the GPU into whose pages the comm
- * receives is current. */
+/* Options for operations of the receiving comm. The GPU into whose memory the comm receives is
+ * current while they run. */
 static struct net_setup_opts landing_opts(const struct engine_comms *comms, enum comms_op op)
 {
 	struct net_setup_opts opts = setup_opts(comms, op);
@@ -54,12 +56,12 @@ static bool any_slot_told(const struct engine_peer *peer)
 	return false;
 }
 
-/* Lets the peer come up without the channel. late: the setup has not failed, and the channel may
- * still come up. */
+/* Lets the peer come up without the channel, records why and logs it once. late: the setup has
+ * not failed but takes long, and the channel may still come up. */
 static void slot_give_up(struct engine_peer *peer, struct comms_slot *slot, const char *why,
 			 bool late)
 {
-	/* Only the first channel is logged at WARN. */
+	/* Only the first channel of the peer is logged at WARN. */
 	bool again = late ? comms_given_up(peer) : any_slot_told(peer);
 
 	link_lock(&peer->link);
@@ -75,7 +77,8 @@ static void slot_give_up(struct engine_peer *peer, struct comms_slot *slot, cons
 	peer->link.events->settled(&peer->link);
 }
 
-/* Ends the attempt, closes its comms, and dials again unless too many attempts failed. */
+/* Ends an attempt that failed: closes its comms, lets the peer come up without the channel, and
+ * dials the channel again unless TRIES attempts in a row failed. comms may be freed. */
 static void attempt_over(struct engine_comms *comms, const char *why)
 {
 	struct engine_peer *peer = comms->peer;
@@ -133,6 +136,7 @@ static void comms_setup_due(struct sys_timer *timer, int64_t now_ns)
 	link_wake(&comms->peer->link); /* comms_run() then finds which operation is late */
 }
 
+/* Puts a new attempt in the channel's slot and starts its deadline. NULL: no memory. */
 static struct engine_comms *attempt_new(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
 {
 	struct comms_slot *slot = comms_slot(peer, channel);
@@ -159,7 +163,7 @@ static struct engine_comms *attempt_new(struct engine_peer *peer, uint32_t chann
 	return comms;
 }
 
-/* True: the peer begins new attempts faster than the old ones close. */
+/* Whether the peer begins new attempts faster than old ones are closed. */
 static bool attempts_too_many(const struct engine_peer *peer)
 {
 	const struct list_node *pos;
@@ -170,8 +174,8 @@ static bool attempts_too_many(const struct engine_peer *peer)
 	return count > CLOSING_MAX * peer->comms->count;
 }
 
-/* Returns the attempt of that epoch, and begins it if it is new. NULL: it has ended, or cannot
- * begin. */
+/* Returns the attempt of that epoch, and begins it if it is new: ends an older one and starts to
+ * listen. NULL: the attempt has ended or failed, or may not begin; the last error says why. */
 static struct engine_comms *attempt_of(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
 {
 	struct comms_slot *slot = comms_slot(peer, channel);
@@ -186,7 +190,7 @@ static struct engine_comms *attempt_of(struct engine_peer *peer, uint32_t channe
 				epoch);
 		return NULL;
 	}
-	if (comms) { /* the peer began a new attempt */
+	if (comms) { /* the peer has begun a new attempt, so this one is obsolete */
 		comms_slot_set(peer, channel, NULL);
 		comms_close(comms, false);
 	}
@@ -214,6 +218,9 @@ tcpx_status comms_guide(struct engine_peer *peer, uint32_t channel, uint32_t epo
 	return TCPX_OK;
 }
 
+/* A COMM frame of the control link arrived. LOST and FAILED carry the reason as text, and LISTEN
+ * the handle to connect to. Frames of attempts that have ended are ignored; a frame of a new
+ * attempt begins it here. */
 tcpx_status comms_frame(struct engine_peer *peer, const struct frame *frame, const void *payload)
 {
 	bool failed = frame->key == FRAME_COMM_FAILED;
@@ -243,7 +250,7 @@ tcpx_status comms_frame(struct engine_peer *peer, const struct frame *frame, con
 		comms_lost_there(peer, (uint32_t)frame->linear, why);
 	comms = failed ? slot->comms : attempt_of(peer, (uint32_t)frame->linear, frame->epoch);
 	if (!comms || comms->epoch != frame->epoch || comms->state != COMMS_SETUP)
-		return TCPX_OK; /* the frame is of an attempt that has ended */
+		return TCPX_OK; /* the frame belongs to an attempt that has ended */
 	switch (frame->key) {
 	case FRAME_COMM_LISTEN:
 		if (comms_take_handle(comms, payload) != TCPX_OK) {
@@ -305,12 +312,15 @@ bool comms_hurry(struct engine_peer *peer)
 	return some && peer->counted_up;
 }
 
+/* Whether the attempt has ended. comms may be freed, so only its address is compared. */
 static bool attempt_gone(const struct engine_peer *peer, uint32_t channel,
 			 const struct engine_comms *comms)
 {
 	return comms_slot(peer, channel)->comms != comms;
 }
 
+/* Plugins for host memory: allocates memory for a window of received messages, and begins to
+ * register it with the receiving comm. */
 static tcpx_status setup_register(struct engine_comms *comms)
 {
 	const struct engine_peer_comms *table = comms->peer->comms;
@@ -325,7 +335,9 @@ static tcpx_status setup_register(struct engine_comms *comms)
 				  &comms->setup.op[COMMS_REGISTER]);
 }
 
-/* Begins the operations that may begin now. */
+/* Begins each operation whose conditions hold now: connect, after the peer's handle came; accept,
+ * after the peer said that it connects; then the memory for receives: for a GPU its part is
+ * opened first and registered when that has ended. An error: the attempt must be ended. */
 static tcpx_status setup_begin(struct engine_comms *comms)
 {
 	struct engine_peer *peer = comms->peer;
@@ -365,6 +377,8 @@ static tcpx_status setup_begin(struct engine_comms *comms)
 	return status < 0 ? status : TCPX_OK;
 }
 
+/* The setup is complete: makes the plugin channel of the comms and the guide, and hands it to the
+ * link. */
 static void setup_attach(struct engine_comms *comms)
 {
 	const struct engine_peer_comms *table = comms->peer->comms;
@@ -410,7 +424,9 @@ static void setup_attach(struct engine_comms *comms)
 	peer->link.events->settled(&peer->link);
 }
 
-/* Takes the next step of a setup; the attempt may have ended afterwards. */
+/* Takes the results of operations that have ended, tells the peer what it waits for, begins the
+ * next operations, and attaches the channel when all are done. If the deadline has passed, ends
+ * the attempt. Afterwards comms may be freed. */
 static void setup_step(struct engine_comms *comms)
 {
 	struct engine_peer *peer = comms->peer;

@@ -29,8 +29,8 @@ static void unpack_job_release(struct engine_stage *stage, bool last)
 		unpack_job_free(stage->job);
 }
 
-/* Lists the pieces of the local side of an sg list in to, and returns their number. If to is NULL,
- * only counts them. */
+/* Lists in `to` the pieces of the local side of an sg list from `at` on, `bytes` in all, and
+ * returns their number. If `to` is NULL, only counts them. */
 static uint32_t unpack_job_pieces(const struct core_prog *prog, struct core_cursor at,
 				  uint64_t bytes, struct iovec *to)
 {
@@ -87,8 +87,9 @@ void comms_message_drop(struct engine_chan *chan)
 	chan->net->ops->message->give(chan->net, chan->rx.frame.seq);
 }
 
-/* Lists in out the parts of fragments that lie in the bytes [from, from + bytes) of the message, at
- * most room parts. Returns their number; room + 1: there are more. */
+/* Lists in out the parts of fragments that lie in the bytes [from, from + bytes) of the message,
+ * at most `room` parts. Returns the number of parts; room + 1: there are more, which happens only
+ * if fragments overlap. */
 static uint64_t frags_cut(const struct base_frag *frags, uint64_t n, uint64_t from, uint64_t bytes,
 			  struct base_frag *out, uint64_t room)
 {
@@ -111,8 +112,8 @@ static uint64_t frags_cut(const struct base_frag *frags, uint64_t n, uint64_t fr
 	return count;
 }
 
-/* True: no fragment reaches beyond the message. Whether the fragments cover the message is checked
- * for each destination. */
+/* Whether no fragment reaches beyond the message. That the fragments make up the whole message is
+ * checked by the unpacker, for each destination. */
 static bool frags_inside(const struct base_frag *frags, uint64_t n, uint64_t bytes)
 {
 	for (uint64_t i = 0; i < n; i++)
@@ -122,8 +123,9 @@ static bool frags_inside(const struct base_frag *frags, uint64_t n, uint64_t byt
 	return true;
 }
 
-/* Gives each of several destinations its part of the fragments, from a copy that the plugin cannot
- * change. */
+/* For a job with several destinations: gives each its part of the fragments, from a copy that the
+ * plugin cannot change. ERR_CORRUPT: the fragments contradict each other or the message's length;
+ * ERR_LIMIT: there are too many; ERR_NO_MEMORY. */
 static tcpx_status unpack_job_split(struct comms_job *job, const struct net_message *message)
 {
 	uint64_t n = message->nfrags, room = n + job->nto, from = 0;
@@ -162,6 +164,8 @@ static void unpack_job_failed(struct comms_job *job, tcpx_status status)
 	job->error = *error_last();
 }
 
+/* Takes the message from the plugin and describes its copies, one for each destination. If that
+ * fails, the job has failed. */
 static void unpack_job_prepare(struct comms_job *job, struct engine_chan *chan)
 {
 	struct net_message message;
@@ -187,7 +191,8 @@ static void unpack_job_prepare(struct comms_job *job, struct engine_chan *chan)
 	}
 }
 
-/* Hands the job's copies to the unpacker. False: the unpacker has no room yet. */
+/* Gives the job's copies to the unpacker. False: the unpacker takes no more now, and a later call
+ * goes on. */
 static bool unpack_job_push(struct comms_job *job)
 {
 	struct mem_unpack *unpack = job->comms->gpu->unpack;
@@ -205,7 +210,7 @@ static bool unpack_job_push(struct comms_job *job)
 	return true;
 }
 
-/* True: the job has ended. False: some of its copies have not. */
+/* Whether the job has ended: it failed, or all its copies have ended. */
 static bool unpack_job_over(struct comms_job *job)
 {
 	struct mem_unpack *unpack = job->comms->gpu->unpack;
@@ -230,8 +235,8 @@ void comms_unpack_start(struct engine_chan *chan, struct engine_stage *stage)
 	unpack_job_prepare(job, chan);
 }
 
-/* Ends the channel: the plugin's description of its memory is wrong, so nothing that the comm says
- * can be trusted. */
+/* Ends the channel, because the fragments that the plugin reported are wrong, so nothing that the
+ * comm says can be trusted. */
 static void comm_distrust(struct engine_chan *chan, const struct comms_job *job)
 {
 	(void)error_set(TCPX_ERR_CHANNEL_LOST, 0, "%s", job->error.what);

@@ -34,8 +34,8 @@ void comms_named(const struct engine_comms *comms, const char *text, char *out_t
 		text_format(out_text, size, "%s", text);
 }
 
-/* The format of a connect handle is the plugin's own, but handles over IP begin with the listening
- * address. */
+/* Reads the listening address from a connect handle. False: the handle has none. The format of a
+ * handle is the plugin's own, but handles of plugins over IP begin with the address. */
 static bool handle_addr(const uint8_t handle[NCCLNET_HANDLE_BYTES], struct sockaddr_storage *out)
 {
 	memset(out, 0, sizeof(*out));
@@ -49,7 +49,8 @@ static bool handle_addr(const uint8_t handle[NCCLNET_HANDLE_BYTES], struct socka
 	return sys_addr_port(out) != 0;
 }
 
-/* The address of the interface with the NIC's name, used while the plugin does not listen yet. */
+/* The address of the interface that has the NIC's name, for texts while the plugin does not
+ * listen yet. False: there is none. */
 static bool nic_addr(const struct engine_comms *comms, struct sockaddr_storage *out)
 {
 	struct sockaddr_storage addrs[4];
@@ -59,7 +60,7 @@ static bool nic_addr(const struct engine_comms *comms, struct sockaddr_storage *
 
 	snprintf(exact, sizeof(exact), "=%s", comms_nic_name(comms));
 	if (sys_iface_expand(exact, addrs, 4, &count) != TCPX_OK || !count) {
-		(void)error_raise(&kept); /* the caller is about to report it */
+		(void)error_raise(&kept); /* the caller is about to report that error */
 		return false;
 	}
 	*out = addrs[0];
@@ -83,7 +84,8 @@ void comms_where(const struct engine_comms *comms, enum comms_op op, char *out_t
 			    sys_addr_text(&here, own), sys_addr_host_text(&there, far));
 }
 
-/* Appends to text, after a separator unless text is empty. */
+/* Appends what and where to the text of length len, after a separator unless len is 0. Returns
+ * the new length. */
 static size_t awaits_add(char *text, size_t len, size_t size, const char *what, const char *where)
 {
 	return len + text_format(text + len, size - len, "%s%s%s", len ? "; " : "", what, where);

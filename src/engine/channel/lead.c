@@ -14,8 +14,10 @@
 #include "engine/channel/lead.h"
 #include "sys/fd.h"
 
+/* most priority channels that one leader polls */
 #define LEAD_LANES 8
 
+/* A thread that waits and polls priority channels itself. */
 struct engine_lead {
 	int fd;
 	_Atomic int rung;
@@ -24,6 +26,7 @@ struct engine_lead {
 
 static _Thread_local struct engine_lead *mine_now; /* the leader that this thread is; NULL: none */
 
+/* Returns an unused leader of the session, or a new one. NULL: no memory, or no descriptor. */
 static struct engine_lead *lead_take(struct engine_session *session)
 {
 	struct engine_lead *lead;
@@ -52,7 +55,8 @@ static void lead_silence(struct engine_lead *lead)
 	(void)!read(lead->fd, &count, sizeof(count));
 }
 
-/* Returns the leader to the session's list. No thread can signal it any more. */
+/* Returns the leader to the session's list of unused ones. The caller made sure that no thread
+ * can signal the leader any more. */
 static void lead_give(struct engine_session *session, struct engine_lead *lead)
 {
 	if (atomic_exchange(&lead->rung, 0))
@@ -84,7 +88,8 @@ void leads_free(struct engine_session *session)
 	}
 }
 
-/* Becomes the rx owner of a peer's priority channel, if the channel has no rx owner. */
+/* Becomes the rx owner of a peer's priority channel. False: the peer has no such channel, or the
+ * channel has another rx owner. The caller ends with lane_give(). */
 static bool lane_take(struct engine_peer *peer, struct engine_chan **out_chan)
 {
 	struct engine_chan *chan;
@@ -119,6 +124,8 @@ static void lane_give(struct engine_chan *chan)
 	chan_put(chan);
 }
 
+/* Becomes the rx owner of the priority channel of peer, or of those of the session's first peers
+ * if peer is NULL. Returns how many channels this thread has now. */
 static uint32_t lanes_take(struct engine_session *session, struct engine_peer *peer,
 			   struct engine_chan **lanes)
 {
@@ -134,7 +141,7 @@ static uint32_t lanes_take(struct engine_session *session, struct engine_peer *p
 	return n;
 }
 
-/* Polls each of the priority channels once. */
+/* Receives once on each of the priority channels, and does what the arrived frames cause. */
 static void lanes_poll(struct engine_chan **lanes, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -149,7 +156,8 @@ static void lanes_poll(struct engine_chan **lanes, uint32_t n)
 	}
 }
 
-/* Sleeps until one of the channels has an event or the leader is signalled. */
+/* Sleeps until one of the channels has an event, the leader is signalled, or the deadline
+ * passes. */
 static void lead_sleep(struct engine_lead *lead, struct engine_chan **lanes, uint32_t n,
 		       int64_t deadline_ns)
 {
@@ -179,6 +187,9 @@ static void lead_sleep(struct engine_lead *lead, struct engine_chan **lanes, uin
 		lead_silence(lead);
 }
 
+/* Up to LEAD_LANES channels are polled. In turn: checks done(), sleeps on all of them unless the
+ * session polls (TCPX_SESSION_BUSY_POLL), receives. At the end the channels go back to their
+ * worker. */
 bool lead_wait(struct engine_session *session, struct engine_peer *peer, struct engine_lead **where,
 	       pthread_mutex_t *where_lock, bool (*done)(void *arg), void *arg, int64_t deadline_ns)
 {

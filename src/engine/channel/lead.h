@@ -5,13 +5,16 @@
 
 #include "engine/channel/chan_calls.h"
 
-/* Waits until done(arg) or the deadline, and polls the priority channel of peer, or those of the
- * session's peers if peer is NULL. *where names this thread's leader meanwhile; where_lock guards
- * it. False: the thread could not lead, or a channel failed, so the caller must wait in another
- * way. */
+/* Waits until done(arg) is true or the deadline has passed, and receives on the priority channel
+ * of peer meanwhile, or on those of the session's first peers if peer is NULL. Meanwhile *where
+ * is this thread's leader, which other threads signal by lead_wake(); where_lock guards *where.
+ * True: done(arg) is true, or the deadline has passed. False: this thread could not receive on
+ * any channel, another leader is in *where, or a channel failed, so the caller must wait in
+ * another way. */
 bool lead_wait(struct engine_session *session, struct engine_peer *peer, struct engine_lead **where,
 	       pthread_mutex_t *where_lock, bool (*done)(void *arg), void *arg,
 	       int64_t deadline_ns);
+/* Wakes the thread that waits with this leader. */
 void lead_wake(struct engine_lead *lead);
 void leads_free(struct engine_session *session);
 

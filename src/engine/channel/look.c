@@ -2,9 +2,9 @@
 /*
  * An application that polls in a loop receives on the priority channels itself, so that neither a
  * message nor its answer waits for a thread to wake. Such a loop keeps the channels between two
- * calls: epoll reports nothing to their worker. A call that finds something gives them back. If the
- * loop ends without such a call, the worker, which looks each millisecond, takes the channels back
- * (worker.c).
+ * calls of the application: epoll reports nothing to their worker. A call that finds something
+ * gives the channels back to the worker. If the loop ends without such a call, the worker, which
+ * checks each millisecond, takes the channels back (worker.c).
  */
 #include "engine/channel/look.h"
 
@@ -13,13 +13,13 @@
 #include "engine/channel/chan_calls.h"
 #include "engine/link/worker.h"
 
-#define LOOP_GAP_NS (20 * 1000ll) /* most time between two calls of a loop ... */
-#define LOOP_CALLS 4		  /* ... and how many such calls in a row make a loop */
-#define LOOK_EVERY_NS 1000	  /* least time between looks: each is a system call per channel */
-#define LOOK_EVERY_CALLS 64	  /* calls after which it looks even if the clock stands still */
+#define LOOP_GAP_NS (20 * 1000ll) /* most time between two calls that belong to one loop */
+#define LOOP_CALLS 4		  /* calls in a row that make a loop */
+#define LOOK_EVERY_NS 1000	  /* least time between looks, each a system call per channel */
+#define LOOK_EVERY_CALLS 64	  /* calls after which a look happens even earlier */
 #define SENDS_NS 20000		  /* no look for this time while bulk bytes wait to be sent */
-#define LOOK_LANES 4		  /* most peers looked at; the worker receives for the others */
-#define LOOK_BYTES (256u << 10)	  /* most bytes that one look receives */
+#define LOOK_LANES 4		  /* most peers of a look; the worker receives for the others */
+#define LOOK_BYTES (256u << 10)	  /* most bytes that one look receives on a channel */
 
 /* The polling loop of the application on this thread. */
 static _Thread_local struct {
@@ -34,9 +34,10 @@ bool look_is_now(void)
 	return loop.looking;
 }
 
-/* Becomes the rx owner of a peer's priority channel, and returns it with a reference; NULL: there
- * is none, or it is busy. *out_sends: bulk bytes wait to be sent, and the threads that send them
- * need the processor more. */
+/* Becomes the rx owner of a peer's priority channel, and returns the channel with a reference.
+ * NULL: the peer has no such channel, it failed, is a plugin channel, or has another rx owner.
+ * *out_sends: true if bulk bytes wait to be sent to the peer. Then the threads that send them
+ * need the processor more than a look. */
 static struct engine_chan *lane_enter(struct engine_peer *peer, bool *out_sends)
 {
 	struct engine_chan *chan;
@@ -55,7 +56,7 @@ static struct engine_chan *lane_enter(struct engine_peer *peer, bool *out_sends)
 	return NULL;
 }
 
-/* gives_back: from now on epoll reports to the worker what arrives. */
+/* Stops being the rx owner. gives_back: the worker receives from now on, as epoll reports to it. */
 static void lane_leave(struct engine_chan *chan, bool gives_back)
 {
 	bool again = false;
@@ -74,6 +75,8 @@ static bool lane_kept(const struct engine_chan *chan)
 	return atomic_load_explicit(&chan->look.kept, memory_order_relaxed);
 }
 
+/* Receives once on the peer's priority channel. The first time takes the channel from its
+ * worker. */
 static void lane_receive(struct engine_peer *peer, int64_t now_ns)
 {
 	bool sends;
@@ -104,6 +107,7 @@ static void lane_receive(struct engine_peer *peer, int64_t now_ns)
 	chan_put(chan);
 }
 
+/* Gives the peer's priority channel back to its worker, if an application's loop keeps it. */
 static void lane_give_back(struct engine_peer *peer, int64_t now_ns)
 {
 	bool sends;
@@ -116,8 +120,8 @@ static void lane_give_back(struct engine_peer *peer, int64_t now_ns)
 	chan_put(chan);
 }
 
-/* Calls fn for the peer, or for the first peers of the session if peer is NULL. Keeps the last
- * error of this thread, which belongs to the application. */
+/* Calls fn for the peer, or for the first LOOK_LANES peers of the session if peer is NULL.
+ * Restores this thread's last error afterwards, because the application may still read it. */
 static void lanes_each(struct engine_session *session, struct engine_peer *peer,
 		       void (*fn)(struct engine_peer *peer, int64_t now_ns), int64_t now_ns)
 {

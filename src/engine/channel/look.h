@@ -5,11 +5,13 @@
 
 #include "engine/link/engine.h"
 
-/* The application polled and found nothing. peer NULL: what it waits for may come from any peer.
- * The caller holds no lock. */
+/* Called when the application polled and found nothing. If it does so in a loop, receives on the
+ * priority channel of peer, or on those of the session's first peers if peer is NULL, because
+ * what the application polls for may come from any of them. The caller holds no lock. */
 void look_missed(struct engine_session *session, struct engine_peer *peer);
-bool look_is_now(void); /* the calling thread receives because its application polls */
-/* The application polled and found something, so it may do other work now. */
+bool look_is_now(void); /* whether the calling thread receives now because its application polls */
+/* Called when the application polled and found something. It may do other work now, so the
+ * channels that its loop kept go back to their worker. */
 void look_found(struct engine_session *session, struct engine_peer *peer);
 
 #endif

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Payloads as messages of a plugin, to and from memory of a kind that the plugin serves. A message
- * to host memory arrives like a stream, one to GPU memory in pieces that are unpacked. The file is
- * in channel/, not in path/, because it calls comms.
- */
+/* The path of payloads that go as messages of a plugin, to and from memory of a kind that the
+ * plugin carries. A message to host memory is received like a stream; one to GPU memory arrives
+ * in pieces that are unpacked. The file is in channel/, not in path/, because it calls the
+ * functions of comms.h, which path/ may not include. */
 #include "engine/channel/comms_gpu.h"
 #include "engine/path/paths.h"
 

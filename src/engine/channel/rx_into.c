@@ -12,7 +12,7 @@
 #include "engine/path/share.h"
 #include "wire/table.h"
 
-/* Releases the regions of the chunk. */
+/* Releases the regions that the chunk is written to. */
 void rx_release(struct chan_rx *rx)
 {
 	while (rx->nheld)
@@ -24,6 +24,8 @@ static void *region_addr(const struct mem_region *region, uint64_t offset)
 	return region->base + offset;
 }
 
+/* Adds an access to a region, which rx_release() ends, to the chunk. False: no memory, and the
+ * access has ended. */
 static bool rx_hold_region(struct chan_rx *rx, struct mem_region *region, uint64_t key)
 {
 	if (rx->nheld == rx->cap_held) {
@@ -41,7 +43,8 @@ static bool rx_hold_region(struct chan_rx *rx, struct mem_region *region, uint64
 	return true;
 }
 
-/* Adds one destination piece. Returns OK, the reason to refuse the chunk, or ERR_NO_MEMORY. */
+/* Adds one destination piece of the chunk: checks key, rights and range, and keeps the region in
+ * use. Returns OK, the status with which the chunk is refused, or ERR_NO_MEMORY. */
 static tcpx_status rx_add_piece(struct engine_chan *chan, uint64_t key, uint64_t offset,
 				uint64_t length)
 {
@@ -66,7 +69,8 @@ static tcpx_status rx_add_piece(struct engine_chan *chan, uint64_t key, uint64_t
 	return rx_hold_region(rx, region, key) ? TCPX_OK : TCPX_ERR_NO_MEMORY;
 }
 
-/* Allocates rx->message, which takes the bytes of refused chunks, so each payload needs it. */
+/* Allocates rx->message. It takes the bytes of a refused chunk, and any chunk may be refused, so
+ * it is needed for each payload. */
 static tcpx_status rx_need_scratch(struct chan_rx *rx)
 {
 	if (!rx->message)
@@ -81,7 +85,8 @@ void rx_refuse(struct chan_rx *rx, tcpx_status status)
 	rx_release(rx);
 }
 
-/* Lets the path of the payload prepare the destination: rx->held, or the sg list prog. */
+/* Chooses the path of the payload and lets it prepare the destination: the regions in rx->held,
+ * or the sg list prog. If the path refuses the chunk, returns OK. ERR_PROTOCOL ends the peer. */
 static tcpx_status rx_into_path(struct engine_chan *chan, const struct core_prog *prog,
 				const uint8_t *sources, uint32_t bytes)
 {
@@ -96,6 +101,9 @@ static tcpx_status rx_into_path(struct engine_chan *chan, const struct core_prog
 	return TCPX_OK;
 }
 
+/* Finds the destination of a chunk that names regions of this end: the one in the header, or
+ * those of the table. Returns OK even if the chunk is refused; ERR_PROTOCOL if the table is
+ * malformed. */
 static tcpx_status rx_into_regions(struct engine_chan *chan, const uint8_t *table)
 {
 	struct chan_rx *rx = &chan->rx;

@@ -10,7 +10,7 @@
 #include "wire/table.h"
 
 /* A checked copy of the part of a READ's segment list that one frame carries, with references to
- * its regions. It lives until its bytes are sent and acknowledged. */
+ * the regions of the list. It lives until its bytes are sent and acknowledged. */
 struct served {
 	struct core_push push;
 	struct engine_peer *peer;
@@ -42,7 +42,7 @@ bool served_uses(const struct core_push *push, const struct mem_region *region)
 	return false;
 }
 
-/* Whether one of its regions was deregistered. */
+/* Whether a region of the list was deregistered. */
 static bool served_retired(const struct served *served)
 {
 	uint32_t i;
@@ -53,8 +53,8 @@ static bool served_retired(const struct served *served)
 	return false;
 }
 
-/* Number of pieces in the frame's list. 0: the list is malformed, has more than CORE_PIECES_MAX
- * pieces, or does not add up to the bytes that the frame asks for. */
+/* Returns the number of pieces in the frame's list; 0 if the list is malformed, has more than
+ * CORE_PIECES_MAX pieces, or does not add up to the bytes that the frame asks for. */
 static uint32_t served_count_pieces(const struct frame *frame, const uint8_t *table)
 {
 	struct wire_table_reader reader;
@@ -71,8 +71,8 @@ static uint32_t served_count_pieces(const struct frame *frame, const uint8_t *ta
 	return more < 0 || sum != frame->offset ? 0 : n;
 }
 
-/* Copies the list and takes references to its regions. ERR_REMOTE_KEY and others: a piece that the
- * peer may not read. */
+/* Copies the list and takes references to its regions. ERR_REMOTE_KEY or another error: the peer
+ * may not read one of the pieces, and the references taken so far remain. */
 static tcpx_status served_fill(struct engine_peer *peer, struct served *served,
 			       const struct frame *frame, const uint8_t *table)
 {
@@ -108,10 +108,15 @@ static tcpx_status served_fill(struct engine_peer *peer, struct served *served,
 	return TCPX_OK;
 }
 
-/* The work that one READ_REQ causes is bounded by its list: at most CORE_PIECES_MAX pieces, in
- * memory that is charged to the session's account. Credit limits how many are served at a time
- * (ENGINE_READ_WINDOW). Their bytes are not limited here: they leave in chunks, and other jobs of
- * the link have their turn after CORE_QUANTUM_BYTES. */
+/*
+ * Copies and checks the list, chooses the path of the answer, and gives the read response to the
+ * core, or queues the refusal.
+ *
+ * The work that one READ_REQ causes is bounded by its list: at most CORE_PIECES_MAX pieces, in
+ * memory that is charged to the session's account. Credit limits how many READ_REQs are served at
+ * a time (ENGINE_READ_WINDOW). The bytes of a response are not limited here: they leave in chunks,
+ * and other jobs of the link have their turn after CORE_QUANTUM_BYTES.
+ */
 tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table)
 {
 	struct engine_peer *peer = chan->peer;

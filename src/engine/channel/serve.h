@@ -5,14 +5,14 @@
 
 #include "engine/channel/chan_calls.h"
 
-/* Called by the rx owner, no lock held: a READ_REQ has arrived. Starts to send the pieces in its
- * table, or queues a refusal. table: the frame's, in the buffer. ERR_PROTOCOL: the list is
- * malformed, and the peer ends. */
+/* Called by the rx owner when a READ_REQ has arrived, with no lock held. Starts to send the
+ * pieces that the frame's table lists, or queues a refusal; returns OK in both cases. table: in
+ * the receive buffer. ERR_PROTOCOL: the list is malformed, and the peer ends. */
 tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table);
 
-/* Frees a response that the core does not use any more, with its references to regions. */
+/* Frees a read response that the core no longer uses, and releases its regions. */
 void served_free(struct core_push *push);
-/* Whether the response reads from the region. The caller holds link.lock. */
+/* Whether the read response reads from the region. The caller holds link.lock. */
 bool served_uses(const struct core_push *push, const struct mem_region *region);
 
 #endif

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ends the sharing of memory with a dead peer: waits for leases that outlive the peer, and closes
- * mappings. The file is in channel/ because requests wait for the leases of comms, too;
- * path/share.h declares its functions. */
+/* Ends the sharing of memory with a dead peer: waits until the peer no longer reads memory of
+ * this end, and closes mappings of the peer's memory. path/share.h declares the functions. The
+ * file is in channel/ because it calls functions of comms.h, which path/ may not include. */
 #include <stdlib.h>
 
 #include "engine/channel/comms.h"
 #include "engine/path/share.h"
 
+/* Whether the peer was told of the share, so that it may have mapped the memory. */
 static bool share_told(const struct engine_share *share)
 {
 	return share->state >= SHARE_OFFERED && share->state != SHARE_REFUSED;
 }
 
+/* Whether the peer may be reading the share's memory now. */
 static bool share_read(const struct engine_share *share)
 {
 	return share_told(share) && share->chan->net->ops->reading->peer(share->chan->net);
 }
 
-/* Collects the channels on which the peer says whether it reads offered memory, each once and with
- * a reference. The caller holds link.lock. */
+/* Collects the channels on which the peer says whether it reads offered memory, each once and
+ * with a reference. Returns their number. The caller holds link.lock. */
 static uint32_t chans_told(struct engine_peer *peer, struct engine_chan **chans)
 {
 	uint32_t n = 0;
@@ -59,7 +61,8 @@ bool share_leased(struct engine_peer *peer)
 	return reads;
 }
 
-/* Ends the requests that wait for leases, if no lease is left. */
+/* Ends the requests that wait until the dead peer no longer reads their memory, if it reads none
+ * now. */
 void share_lease_over(struct engine_peer *peer)
 {
 	if ((peer->shared && peer->shared->norphans) || comms_lend(peer))
@@ -70,6 +73,8 @@ void share_lease_over(struct engine_peer *peer)
 	link_unlock(&peer->link);
 }
 
+/* Called by the reaper every few milliseconds. True: the peer no longer reads, and the share is
+ * freed. */
 static bool share_lease_release(struct reap_item *item, int64_t now_ns)
 {
 	struct engine_share *share = LIST_ENTRY(item, struct engine_share, reap);
@@ -83,8 +88,9 @@ static bool share_lease_release(struct reap_item *item, int64_t now_ns)
 	return true;
 }
 
-/* Frees a share of a peer that is dead for this end, or leaves it to the reaper. The peer's process
- * may live: it may read what it had mapped until it says that it no longer does, or is gone. */
+/* Frees a share with a peer that is declared dead, or leaves the share to the reaper. The peer's
+ * process may still live: it may read what it has mapped until it says that it no longer does, or
+ * until it is gone. */
 static void share_orphan(struct engine_share *share)
 {
 	int fd;
@@ -102,8 +108,8 @@ static void share_orphan(struct engine_share *share)
 	reaper_add(&share->reap, share_lease_release);
 }
 
-/* Revokes the next mapping that existed when the peer died; false: none is left. A mapping in use
- * is closed after its last use, by the thread that ends that use. */
+/* Revokes the next mapping that existed when the peer died. A mapping in use is closed after its
+ * last use, by the thread that ends that use. False: none is left. */
 static bool map_orphan(struct engine_peer *peer, struct list_node *maps)
 {
 	struct engine_map *map = NULL;
@@ -126,8 +132,9 @@ static bool map_orphan(struct engine_peer *peer, struct list_node *maps)
 	return node != NULL;
 }
 
-/* core_done is set, so an operation that ends from now on frees its share or mapping on its own
- * thread. For that reason the other shares and mappings are collected in lists first. */
+/* Ends the shares and mappings of a dead peer that no operation uses. core_done is set, so an
+ * operation that ends from now on frees its share or mapping itself, on another thread. So the
+ * shares and mappings without an operation are collected in lists first, under the lock. */
 void share_peer_dead(struct engine_peer *peer)
 {
 	struct list_node shares, maps, *node;

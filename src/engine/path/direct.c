@@ -8,7 +8,7 @@
 #include "engine/link/stage.h"
 #include "engine/path/share.h"
 
-/* Adds a copy for each piece of the request. */
+/* Lists the copies of the request, one for each piece. Called when the stage starts. */
 static tcpx_status direct_build(struct engine_stage *stage)
 {
 	const struct core_prog *prog = &stage->whole->prog;
@@ -26,8 +26,8 @@ static tcpx_status direct_build(struct engine_stage *stage)
 	return status;
 }
 
-/* Ends the uses of the mappings; the caller must then close those that remain in stage->maps. The
- * caller holds link.lock. */
+/* Ends the stage's use of its mappings. In stage->maps remain those that are revoked and now
+ * unused; the caller must close them. The caller holds link.lock. */
 static void direct_unuse(struct engine_stage *stage)
 {
 	uint32_t idle = 0;
@@ -56,8 +56,9 @@ static void direct_release(struct engine_stage *stage, bool last)
 		share_map_close(stage->maps[--stage->nmaps]);
 }
 
-/* Finds the mapping of each region that the request names. False: a region is not mapped here, or
- * the request reaches beyond it, which the peer has to refuse. The caller holds link.lock. */
+/* Finds the mappings of all regions of the peer that the request names. False: a region is not
+ * mapped here, or the request reaches beyond it; then it goes by frames, and the peer refuses
+ * what is wrong. The caller holds link.lock. */
 static bool direct_find(const struct engine_request *request, struct engine_map **maps)
 {
 	bool write = request->xfer.op == TCPX_OP_WRITE;
@@ -66,8 +67,8 @@ static bool direct_find(const struct engine_request *request, struct engine_map 
 		maps[i] = share_map_of_key(request->peer, request->regions.keys[i]);
 		if (!maps[i] || request->regions.ends[i] > maps[i]->length)
 			return false;
-		/* The mappings of a WRITE must be open on the source's GPU already, since its
-		 * copies do not open them. */
+		/* The mappings of a WRITE must be open on the GPU of its source already: that GPU
+		 * copies, and starting the copies does not open mappings. */
 		for (uint32_t k = 0; write && k < request->regions.count; k++)
 			if (!copies_mapped(request->regions.at[k], maps[i]->mapping))
 				return false;
@@ -83,8 +84,8 @@ bool direct_begin(struct engine_request *request)
 	struct engine_stage *stage = NULL;
 	struct engine_map **maps;
 
-	/* Copies cannot be recalled, so a cancel waits for them; therefore their bytes are
-	 * limited. */
+	/* A copy that has begun cannot be stopped, and a cancel waits for it. So the bytes under
+	 * way are limited. */
 	if (prog->total > CORE_REF_WINDOW - shares->direct_bytes)
 		return false;
 	maps = malloc(prog->nremote * sizeof(struct engine_map *));

@@ -3,19 +3,22 @@
  * Solo transfers. A transfer with no other under way waits for wake-ups more than for bytes, and
  * the threads that serve priority channels are awake, or are the waiting threads themselves. So a
  * transfer that is alone in its session, as were the last transfers of its link, uses the priority
- * channel up to a larger size, and the thread that posts a WRITE sends its first part itself. One
- * worker serves all priority channels of the process and must not do the work of the other workers.
- * So only one posted and one answered transfer of the whole process have the turn to go this way at
- * a time. Transfers by reference need no turn, since their frames carry no bytes.
+ * channel up to a larger size, and the thread that posts a WRITE sends its first part itself.
+ *
+ * One worker serves all priority channels of the process, and it must not do the work of the other
+ * workers. So only one posted and one answered transfer of the whole process may go this way at a
+ * time: they have the turn. Transfers by reference need no turn, since their frames carry no
+ * bytes.
  */
 #include "engine/path/lone.h"
 
 #define LONE_BYTES (256u << 10)	 /* largest transfer that uses the priority channel */
-#define WATCHED_BYTES (1u << 20) /* while an application polls and the tcpx-lanes thread is awake */
-#define REF_BYTES (256ull << 20) /* by reference; later frames of the channel wait for it */
+#define WATCHED_BYTES (1u << 20) /* while an application polls; also the largest answer */
+#define REF_BYTES (256ull << 20) /* by reference; later frames of the channel wait for its copies */
 #define SENT_BYTES (1u << 20)	 /* largest WRITE that the posting thread helps to send */
-#define STREAK 3 /* solo posts needed before; else the first of a burst would be misrouted */
+#define STREAK 3 /* solo posts before it; else the first of a burst would go this way */
 
+/* Takes a turn (of posted or answered transfers). False: another transfer has the turn. */
 static bool lone_take_turn(_Atomic uint32_t *turn)
 {
 	uint32_t none = 0;
@@ -23,8 +26,9 @@ static bool lone_take_turn(_Atomic uint32_t *turn)
 	return atomic_compare_exchange_strong(turn, &none, 1);
 }
 
-/* True: the bytes go through a socket, between memories that a socket call can use. Staged memory,
- * references, loans and messages have windows and wake-ups of their own. */
+/* Whether the bytes go through a socket, between memories that a socket call can use. Staged
+ * memory, references, loans and messages have windows and wake-ups of their own, so they are
+ * excluded. */
 static bool is_plain_stream(const struct engine_request *request)
 {
 	const struct core_xfer *xfer = &request->xfer;
@@ -34,6 +38,8 @@ static bool is_plain_stream(const struct engine_request *request)
 	       lane && !lane->net->ops->loan;
 }
 
+/* Returns the size of the largest transfer like this one that may use the priority channel; 0:
+ * none. */
 static uint64_t lane_bytes(const struct engine_request *request)
 {
 	if (request->xfer.path == CORE_PATH_REFERENCE)
@@ -43,7 +49,8 @@ static uint64_t lane_bytes(const struct engine_request *request)
 	return worker_watched() ? WATCHED_BYTES : LONE_BYTES;
 }
 
-/* True: no other transfer is under way, nor was one at the last STREAK posts. */
+/* Whether no other transfer of the session is under way, and none was at the last STREAK posts to
+ * this peer. Counts such posts. */
 static bool is_alone(const struct engine_request *request)
 {
 	struct engine_peer *peer = request->peer;

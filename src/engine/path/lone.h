@@ -5,15 +5,18 @@
 
 #include "engine/link/engine.h"
 
-/* Called at each post after its path is chosen, with link.lock held: sets by_lane, way.sends and
- * leads of the request. */
+/* Called at each post after its path is chosen, with link.lock held: sets xfer.by_lane, way.sends
+ * and leads of the request. */
 void lone_choose(struct engine_request *request);
-/* The request ended, or its post failed: gives the turn back. The caller holds link.lock. */
+/* Called when the request has ended or its post failed: gives its turn (lone.c) back, if it has
+ * one. The caller holds link.lock. */
 void lone_over(struct engine_request *request);
 
-/* Decides whether the answer to a READ uses the priority channel, before the answer starts. */
+/* Called before the answer to a READ starts: sets push->job.by_lane if the answer uses the
+ * priority channel. */
 void lone_serve(struct core_push *push, const struct frame *request);
-/* The answer ended, or was not started: gives the turn back. */
+/* Called when the answer to a READ has ended or was not started: gives its turn (lone.c) back, if
+ * it has one. */
 void lone_served(const struct core_push *push);
 
 #endif

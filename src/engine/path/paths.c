@@ -5,9 +5,10 @@
 #include "engine/link/tx_table.h"
 #include "wire/frame_codec.h"
 
+/* most paths, those of tests included */
 #define PATHS_MAX 8
 
-/* The last path takes every payload that the others do not. */
+/* In the order in which they are asked. The last one takes every payload that the others do not. */
 static const struct path_ops *paths[PATHS_MAX + 1] = {
 	&path_reference,
 	&path_message,
@@ -36,7 +37,8 @@ void path_choose(struct engine_request *request)
 		path++;
 	xfer->path = (*path)->core;
 	xfer->direct = request->way.direct != NULL;
-	/* The other end of a SEND or a RECV may still choose the stream. */
+	/* The other end of a SEND or a RECV may still choose the stream, so staging is noted for
+	 * any path. */
 	xfer->local_staged = request->local.staged && (xfer->path == CORE_PATH_STREAM || !moves);
 	xfer->remote_staged = request->remote.staged && (xfer->path == CORE_PATH_STREAM || !moves);
 }
@@ -177,7 +179,7 @@ uint32_t path_map(const struct core_prog *prog, struct core_cursor *at, uint64_t
 	return n;
 }
 
-/* The core keeps the sg list alive as long as the frame is not aborted. */
+/* The sg list still exists, because the core keeps it alive as long as the frame is not aborted. */
 void path_more(struct chan_rx *rx)
 {
 	rx->at = 0;

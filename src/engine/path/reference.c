@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Payloads by reference, on one host: the header says where the bytes are in shared memory, and the
- * receiver copies them from there.
+ * Payloads by reference, between peers on one host: the header says where the bytes are in memory
+ * that the receiver has mapped, and the receiver copies them from there.
  */
 #include <stdlib.h>
 
@@ -20,17 +20,19 @@ static enum path_loaded reference_load(struct engine_chan *chan, bool *out_valid
 	return PATH_APART;
 }
 
-/* The destination of a payload, piece by piece: regions that the peer named, or an sg list. */
+/* The destination of a payload, piece by piece: regions that the peer named (rx), or an sg list
+ * (prog). */
 struct target {
 	const struct chan_rx *rx;
 	const struct core_prog *prog;
 	struct core_cursor at;
 	uint32_t held, in_held, iov;
-	const struct mem_region *region; /* the current piece */
+	/* what is left of the current piece: the place, and left bytes */
+	const struct mem_region *region;
 	uint64_t offset, left;
 };
 
-/* Advances to the next piece, which must exist. */
+/* Advances to the next piece. The caller made sure that there is one. */
 static void target_next(struct target *to)
 {
 	if (to->prog) {
@@ -54,7 +56,8 @@ static void target_next(struct target *to)
 	to->iov++;
 }
 
-/* Number of pieces in the table of sources; 0: it is malformed. */
+/* Returns the number of pieces in the table of sources; 0: it is malformed, or its lengths do not
+ * add up to total. */
 static uint32_t count_sources(const uint8_t *sources, uint32_t bytes, uint64_t total)
 {
 	struct wire_table_reader reader;
@@ -86,14 +89,15 @@ static uint32_t count_targets(const struct chan_rx *rx, const struct core_prog *
 
 #define RECENT 64u
 
-/* The mappings that a chunk used last, by their ids: the source tables of paged caches alternate
- * between many mappings. */
+/* The mappings that a chunk used last, by their ids. The tables of paged caches alternate between
+ * many mappings, and each look-up takes link.lock. */
 struct recent_maps {
 	struct engine_map *at[RECENT];
 };
 
-/* Finds the mapping of a piece, and makes the chunk a user of it, maybe more than once. NULL: the
- * mapping is not open, or the piece exceeds it. */
+/* Finds the mapping of a source piece, and counts the chunk as its user (more than once if the
+ * mapping left `recent` meanwhile); stage->maps lists these uses. NULL: the mapping is not open,
+ * or the piece exceeds it. */
 static struct engine_map *map_use(struct engine_peer *peer, struct engine_stage *stage,
 				  struct recent_maps *recent, uint64_t id, uint64_t offset,
 				  uint64_t length)

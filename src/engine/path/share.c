@@ -9,8 +9,9 @@
 #include "base/error.h"
 #include "engine/path/direct.h"
 
-/* If no kernel copies lists, many small pieces are staged, since the large copies of staging are
- * cheaper. Limits: bytes of a piece on average, and number of pieces. */
+/* Without a kernel that copies lists, requests of many small pieces are staged, because staging
+ * makes few large copies of them. By reference go requests of at most PIECES_FEW pieces, or with
+ * pieces of at least PIECE_MIN bytes on average. */
 #define PIECE_MIN (64u << 10)
 #define PIECES_FEW 8u
 
@@ -70,8 +71,8 @@ struct engine_map *share_map_find(struct engine_peer *peer, uint64_t id)
 	return NULL;
 }
 
-/* Returns a channel over shared memory. NULL: the peer is not on this host, or must not be offered
- * memory. */
+/* Returns a channel over shared memory, without a reference. NULL: the peer is not on this host,
+ * or is not to be offered memory (TCPX_GPU_PEER=0, or the link is ending). */
 struct engine_chan *share_chan(struct engine_peer *peer)
 {
 	if (!peer->link.core_ready || peer->link.core_done || !config_bool(CONFIG_GPU_PEER))
@@ -91,6 +92,7 @@ void share_due(struct engine_share *share)
 	link_wake(&peer->link);
 }
 
+/* Whether the share has an io reference of its region. */
 static bool has_io(const struct engine_share *share)
 {
 	return share->state != SHARE_REFUSED;
@@ -115,6 +117,8 @@ void share_free(struct engine_share *share)
 	peer_put(peer);
 }
 
+/* Makes a share for the region and has the region offered to the peer. On an error there is no
+ * share, and bytes are sent as before. */
 static void share_begin(struct engine_peer *peer, struct engine_chan *chan,
 			struct mem_region *region, uint64_t key)
 {
@@ -139,7 +143,8 @@ static void share_begin(struct engine_peer *peer, struct engine_chan *chan,
 }
 
 /* Whether chunks of the region may go by reference. Offers the region to the peer if that was not
- * done. key: the key to send with the offer, or 0. The caller holds link.lock. */
+ * done, or if the peer failed to map it and may try again. key: the key by which the peer names
+ * the region, sent with the offer; 0: none. The caller holds link.lock. */
 static bool region_ready(struct engine_peer *peer, struct mem_region *region, uint64_t key)
 {
 	struct engine_share *share = share_find(peer, region->serial);
@@ -197,16 +202,16 @@ static bool keys_mapped(struct engine_request *request)
 	return true;
 }
 
-/* Whether copying by reference is cheaper than staging. lists: the end that copies has a kernel for
- * lists. */
+/* Whether copying the list by reference is cheaper than staging it. lists: the end that copies
+ * has a kernel for lists. */
 static bool by_reference_pays(const struct core_prog *prog, bool lists)
 {
 	return prog->total &&
 	       (lists || prog->nseg <= PIECES_FEW || prog->total / prog->nseg >= PIECE_MIN);
 }
 
-/* True: this end copies all bytes of the request itself, as direct_begin() has prepared. The caller
- * holds link.lock. */
+/* Whether this end copies all bytes of the request itself, without frames. Then direct_begin()
+ * has prepared the copies. The caller holds link.lock. */
 static bool goes_direct(struct engine_request *request)
 {
 	uint32_t right = request->xfer.op == TCPX_OP_WRITE ? TCPX_RIGHT_WRITE : TCPX_RIGHT_READ;
@@ -222,7 +227,8 @@ bool share_moves_lists(void)
 	return kind && kind->moves_lists && kind->moves_lists();
 }
 
-/* Whether the end that copies has a kernel for lists. It is the end of the destination. */
+/* Whether the end that copies by reference, which is the end of the destination, has a kernel for
+ * lists. */
 static bool copier_takes_lists(const struct engine_request *request)
 {
 	const struct engine_shares *table = request->peer->shared;
@@ -232,7 +238,7 @@ static bool copier_takes_lists(const struct engine_request *request)
 	case TCPX_OP_SEND:
 		return table && table->peer_lists;
 	case TCPX_OP_RECV:
-		return true; /* the sender decides */
+		return true; /* the sender decides, since it knows the answer */
 	default:
 		return share_moves_lists();
 	}
@@ -287,7 +293,7 @@ void share_ahead(struct engine_request *request)
 		return;
 	link_lock(&peer->link);
 	if (share_chan(peer) && request->remote.shares)
-		(void)regions_ready(request); /* offers those that were not offered yet */
+		(void)regions_ready(request); /* offers the regions that were not offered yet */
 	link_unlock(&peer->link);
 }
 
@@ -306,7 +312,8 @@ tcpx_status share_serve(struct engine_peer *peer, struct core_push *push, const 
 
 		if (region->kind->share && !region_ready(peer, region, keys[i]) && share && asked &&
 		    share->state == SHARE_OFFERED)
-			share->state = SHARE_OPEN; /* the READ came before the answer */
+			/* the peer has mapped it already, but its answer has not arrived */
+			share->state = SHARE_OPEN;
 		ready &= share && share->state == SHARE_OPEN;
 	}
 	link_unlock_only(&peer->link);
@@ -321,7 +328,7 @@ void share_forget(struct engine_peer *peer, struct mem_region *region)
 {
 	struct engine_share *share = share_find(peer, region->serial);
 
-	if (!share || peer->link.core_done) /* the lease of a dead peer ends its shares */
+	if (!share || peer->link.core_done) /* share_peer_dead() ends the shares of a dead peer */
 		return;
 	switch (share->state) {
 	case SHARE_EXPORTING:

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames that offer memory to a peer on this host, and the answers. */
+/* Sends and handles the SHARE frames: an end offers a region, the other maps it and answers;
+ * REVOKE ends the use of a region that is deregistered, and GONE says that it is no longer
+ * mapped. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,9 +13,9 @@
 #include "sys/fd.h"
 
 #define MAPS_MAX 65536u	    /* most mappings of one peer's memory */
-#define AGAIN_NS CLOCK_S_NS /* least time before a failed offer is made again */
+#define AGAIN_NS CLOCK_S_NS /* pause before a region that the peer could not map is offered again */
 
-/* Whether the other end is in this process, as its channel has proved. */
+/* Whether the other end of the channel is in this process, as the channel's set-up has proved. */
 static int same_process(const struct engine_chan *chan)
 {
 	struct net_chan_info info = {0};
@@ -22,8 +24,9 @@ static int same_process(const struct engine_chan *chan)
 	return info.same_process;
 }
 
-/* Gives up the offer: bytes of the region are sent, and deregister need not wait for the peer.
- * Returns the descriptor to close. The caller holds link.lock. */
+/* Gives up the offer: bytes of the region are sent, and deregister does not wait for the peer.
+ * Returns the descriptor that the caller must close after unlocking, or -1. The caller holds
+ * link.lock. */
 static int share_refuse(struct engine_share *share)
 {
 	share->state = SHARE_REFUSED;
@@ -31,6 +34,7 @@ static int share_refuse(struct engine_share *share)
 	return share_fd_end(share);
 }
 
+/* The memory kind has exported the region, or failed to. */
 static void share_export_done(struct mem_share *job, tcpx_status status)
 {
 	struct engine_share *share = (struct engine_share *)job;
@@ -45,7 +49,7 @@ static void share_export_done(struct mem_share *job, tcpx_status status)
 	over = share->retired || peer->link.core_done;
 	share->by_fd = share->job.fd >= 0;
 	if (!share->by_fd)
-		(void)share_fd_end(share); /* it has no descriptor, so the next export may begin */
+		(void)share_fd_end(share); /* no descriptor to pass, so another export may begin */
 	if (!over && status == TCPX_OK) {
 		share->state = SHARE_TELL;
 		share_due(share);
@@ -79,7 +83,7 @@ static void share_export_start(struct engine_share *share)
 	share_fd_close(fd);
 }
 
-/* The peer cannot fetch the descriptor now: offers the region later. */
+/* Called when the peer cannot fetch the descriptor now: the region is offered again later. */
 static void share_offer_later(struct engine_share *share)
 {
 	int fd = -1;
@@ -124,6 +128,8 @@ static void share_tell(struct engine_peer *peer, enum frame_share what, uint64_t
 	link_tell(&peer->link, &frame, NULL);
 }
 
+/* Takes the next step of a share that is due: begins its export, sends the offer or REVOKE, or
+ * frees the share. */
 static void share_tell_due(struct engine_share *share)
 {
 	struct engine_peer *peer = share->peer;
@@ -174,7 +180,7 @@ void share_map_free(struct engine_map *map)
 	peer_put(peer);
 }
 
-/* The caller holds link.lock. */
+/* Has a frame sent about the mapping. The caller holds link.lock. */
 static void map_due(struct engine_map *map)
 {
 	list_remove(&map->due);
@@ -182,6 +188,8 @@ static void map_due(struct engine_map *map)
 	link_wake(&map->peer->link);
 }
 
+/* Sends the frame that is due about a mapping, GONE or the answer to the offer, and frees a
+ * mapping that is not open. */
 static void map_tell_due(struct engine_map *map)
 {
 	struct engine_peer *peer = map->peer;
@@ -222,8 +230,8 @@ void share_run(struct engine_peer *peer)
 	}
 }
 
-/* Sends frames without an answer once more, since they may have been lost with the control link. A
- * frame that arrives twice does no harm. */
+/* Has frames that were not answered sent once more, since they may have been lost with the
+ * control link. The peer takes no harm from a frame that arrives twice. */
 void share_again(struct engine_peer *peer)
 {
 	struct list_node *pos;
@@ -248,7 +256,7 @@ static void map_close_done(struct mem_share *job, tcpx_status status)
 
 	(void)status;
 	link_lock(&peer->link);
-	dead = peer->link.core_done; /* then this thread must free the mapping */
+	dead = peer->link.core_done; /* then this thread must free map */
 	if (!dead) {
 		map->state = MAP_CLOSED;
 		map_due(map);
@@ -264,11 +272,13 @@ void share_map_close(struct engine_map *map)
 
 	map->job = (struct mem_share){
 		.op = MEM_SHARE_CLOSE, .mapping = map->mapping, .done = map_close_done};
-	if (kind->share(&map->job) != TCPX_OK) /* it stays mapped, and GONE is never sent */
+	if (kind->share(&map->job) != TCPX_OK) /* the memory stays mapped, and GONE is never sent */
 		LOG_WARN("peer '%s': its GPU memory stays mapped: %s", map->peer->who.name,
 			 error_last()->what);
 }
 
+/* The peer's region is mapped, or could not be. Has the answer sent, or closes the mapping if it
+ * was revoked meanwhile. */
 static void map_open_done(struct mem_share *job, tcpx_status status)
 {
 	struct engine_map *map = (struct engine_map *)job;
@@ -292,7 +302,7 @@ static void map_open_done(struct mem_share *job, tcpx_status status)
 	if (status == TCPX_OK) {
 		map->state = MAP_OPEN;
 		idle = share_map_idle(map);
-	} else if (!dead) { /* if dead, this thread frees it below */
+	} else if (!dead) { /* if dead, map is freed below */
 		map->state = MAP_FAILED;
 	}
 	if (!idle && !dead)
@@ -304,8 +314,8 @@ static void map_open_done(struct mem_share *job, tcpx_status status)
 		share_map_free(map);
 }
 
-/* The channel that the frame names, with a reference; NULL: there is none. The caller holds
- * link.lock. */
+/* Returns the channel that the frame names, with a reference. NULL: there is no such channel, or
+ * its transport cannot tell the peer that this end reads. The caller holds link.lock. */
 static struct engine_chan *chan_meant(struct engine_peer *peer, const struct frame *frame)
 {
 	struct engine_chan *chan = NULL;
@@ -318,7 +328,8 @@ static struct engine_chan *chan_meant(struct engine_peer *peer, const struct fra
 	return chan;
 }
 
-/* Sets, once, the key by which requests name the mapped region. The caller holds link.lock. */
+/* Sets the key by which requests name the mapped region, unless one is set. The caller holds
+ * link.lock. */
 static void map_key(struct engine_map *map, uint64_t key)
 {
 	if (!key || map->key)
@@ -327,7 +338,9 @@ static void map_key(struct engine_map *map, uint64_t key)
 	list_push_back(&map->peer->shared->keys[key % ENGINE_SHARE_BUCKETS], &map->key_node);
 }
 
-/* Adds a mapping to the peer's table. NULL: *out_status says why. The caller holds link.lock. */
+/* Adds a mapping for an offered region to the peer's table. NULL: *out_status is the answer to
+ * the offer: NO_MEMORY, LIMIT, or AGAIN if a later offer may succeed. The caller holds
+ * link.lock. */
 static struct engine_map *map_make(struct engine_peer *peer, const struct frame *frame,
 				   tcpx_status *out_status)
 {
@@ -386,13 +399,13 @@ static tcpx_status share_take_offer(struct engine_peer *peer, const struct frame
 
 	if (!frame->payload_bytes || frame->payload_bytes > MEM_HANDLE_MAX)
 		return TCPX_ERR_PROTOCOL;
-	if (frame->seq > FRAME_SHARE_FD) { /* a form that only a later library knows */
+	if (frame->seq > FRAME_SHARE_FD) { /* a form of offer that only later versions know */
 		share_tell(peer, FRAME_SHARE_ANSWER, frame->xfer, TCPX_ERR_UNSUPPORTED);
 		return TCPX_OK;
 	}
 	link_lock(&peer->link);
 	map = share_map_find(peer, frame->xfer);
-	if (map) { /* it is offered again, with its key or because the answer was lost */
+	if (map) { /* offered again: with its key, or because the answer was lost */
 		map_key(map, frame->offset);
 		if (map->state == MAP_OPEN && !map->revoked)
 			map_due(map);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Payloads in memory that no socket call can use, such as a GPU's. They are sent from slices of
- * host memory into which they were copied before, and received into slots from which they are
- * copied to their destination.
+ * host memory into which they were copied before, and received into slots of host memory from
+ * which they are copied to their destination.
  */
 #include "base/error.h"
 #include "engine/link/hold.h"
@@ -23,6 +23,7 @@ static void staged_claim(struct engine_chan *chan)
 	tx->held = hold_frame(chan);
 }
 
+/* The copy that staged_fill() began has ended. */
 static void staged_fill_done(struct stage_copies *copies, tcpx_status status)
 {
 	struct engine_stage *stage = LIST_ENTRY(copies, struct engine_stage, copies);
@@ -31,7 +32,8 @@ static void staged_fill_done(struct stage_copies *copies, tcpx_status status)
 
 	link_lock(&peer->link);
 	if (status != TCPX_OK &&
-	    chan->tx.orphan == &stage->orphan) { /* the slot does not hold the payload */
+	    /* the slot does not hold the payload, and the channel still sends this frame */
+	    chan->tx.orphan == &stage->orphan) {
 		chan->tx.aborted = true;
 		core_tx_spoiled(&peer->link.core, chan->index, status);
 	}
@@ -44,8 +46,9 @@ static void staged_fill_done(struct stage_copies *copies, tcpx_status status)
 }
 
 /*
- * A chunk that is sent again has no slice, and neighbours to be copied with it are not likely. So
- * its payload is copied into a separate slot; tx->filling is set until the copy has ended.
+ * Copies the payload of a chunk into a slot of its own; tx->filling is set until the copy has
+ * ended. Needed for a chunk that is sent again, which has no slice; its neighbours are not likely
+ * to be sent with it, so they are not copied with it.
  */
 static void staged_fill(struct engine_chan *chan)
 {
@@ -62,7 +65,7 @@ static void staged_fill(struct engine_chan *chan)
 	if (!stage) {
 		if (block)
 			block_put(block);
-		tx->aborted = true; /* core_tx_spoiled() makes the transfer fail */
+		tx->aborted = true; /* core_tx_spoiled() below makes the transfer fail */
 		link_lock(&peer->link);
 		core_tx_spoiled(&peer->link.core, chan->index, TCPX_ERR_NO_MEMORY);
 		link_unlock_only(&peer->link);
@@ -130,7 +133,8 @@ static bool staged_sinks(const struct engine_chan *chan, const struct core_prog 
 	return false;
 }
 
-/* Opens the slot for an arriving payload; stage_commit_done() ends its use. */
+/* Opens the slot for an arriving payload. total: bytes of the transfer, as far as known. NULL: no
+ * memory. stage_commit_done() ends the use of the slot. */
 static struct engine_stage *staged_slot_for(struct engine_chan *chan,
 					    const struct mem_region *region, uint64_t total)
 {
@@ -143,7 +147,8 @@ static struct engine_stage *staged_slot_for(struct engine_chan *chan,
 	if (!stage && block)
 		block_put(block);
 	if (region->kind->rouse)
-		region->kind->rouse(region->device, 0); /* the device's thread wakes up meanwhile */
+		/* so that the device's thread is awake when the payload is there */
+		region->kind->rouse(region->device, 0);
 	return stage;
 }
 
@@ -152,7 +157,8 @@ static uint8_t *staged_slot_addr(const struct engine_stage *stage, const struct 
 	return stage->block->addr + (frame->linear - stage->block->linear);
 }
 
-/* Makes the slot the destination of the payload. */
+/* Makes the slot the destination of the payload, or closes it if status is an error. Returns
+ * status. */
 static tcpx_status staged_into_slot(struct chan_rx *rx, struct engine_stage *stage,
 				    tcpx_status status)
 {
@@ -224,8 +230,8 @@ static tcpx_status staged_receive(struct engine_chan *chan, const struct core_pr
 	if (prog)
 		return frame->type == FRAME_SDATA && !granted ? TCPX_ERR_PROTOCOL
 							      : staged_into_prog(chan, prog);
-	/* Without a grant the sender did not use the token that was exported, which says that the
-	 * memory is staged. */
+	/* A sender without a grant did not know that the memory is staged, although the exported
+	 * token says so. So it did not use that token. */
 	return granted ? staged_into_regions(chan) : TCPX_ERR_REMOTE_KEY;
 }
 

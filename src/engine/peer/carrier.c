@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interfaces that lose their carrier: connections over them move at once to others that work. */
+/* Interfaces that lose their carrier: connections over them are given up at once if others work,
+ * and are dialled over those. */
 #include "engine/peer/carrier.h"
 
 #include <errno.h>
@@ -12,8 +13,8 @@
 #include "sys/iface.h"
 #include "sys/sock.h"
 
-/* Whether a channel over another interface works. If none does, nothing is given up: TCP survives
- * a short loss of the carrier, and the silence limit ends a long one. */
+/* Whether a channel over an interface other than iface works. If none does, nothing is given up:
+ * TCP survives a short loss of the carrier, and the silence limit ends a long one. */
 static bool carrier_other_works(const struct engine_peer *peer, uint32_t iface)
 {
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
@@ -25,6 +26,8 @@ static bool carrier_other_works(const struct engine_peer *peer, uint32_t iface)
 	return false;
 }
 
+/* Gives up the peer's connections over an interface that lost its carrier, if a channel over
+ * another interface works. */
 static void carrier_peer_moves(struct engine_peer *peer, uint32_t iface, const char *name)
 {
 	uint32_t moved = 0;
@@ -50,8 +53,8 @@ static void carrier_peer_moves(struct engine_peer *peer, uint32_t iface, const c
 	atomic_fetch_add(&peer->link.session->counters.carrier_losses, moved);
 }
 
-/* Whether the last data that the channel sent is not acknowledged. The kernel acknowledges data
- * even if the process does not read it. */
+/* Whether the last data that the channel sent is not acknowledged, according to the last sample.
+ * The peer's kernel acknowledges data even if its process does not read it. */
 static bool carrier_unanswered(struct engine_chan *chan)
 {
 	struct net_chan_info info = {0};
@@ -68,15 +71,15 @@ void carrier_look(struct engine_peer *peer, int64_t now_ns)
 	bool lives = false;
 
 	if (step > 2 * CLOCK_S_NS)
-		step = 0; /* the first look, or this process was stopped meanwhile */
+		step = 0; /* the first call, or this process was stopped meanwhile */
 	peer->control.looked_ns = now_ns;
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
 		struct engine_chan *chan = peer->link.chan[i];
 
 		if (!chan || atomic_load(&chan->failed))
 			continue;
-		/* The worker has not taken the sample that the last heartbeat asked for, so it is
-		 * inside a call: nothing is known of the channel. */
+		/* If the worker has not taken the sample that the last heartbeat asked for, it is
+		 * inside a call. Then nothing is known of the channel, and nothing is concluded. */
 		chan->sample.late = chan->iface && !chan_sample_ask(chan);
 		if (!chan->sample.late)
 			chan->stuck_ns = carrier_unanswered(chan) ? chan->stuck_ns + step : 0;

@@ -6,9 +6,11 @@
 #include "engine/peer/peer_calls.h"
 #include "engine/link/carrier_state.h"
 
+/* An interface lost its carrier: gives up the connections over it. It got the carrier back (up):
+ * dials the channels that wait for a rail. */
 void carrier_changed(void *arg, unsigned index, const char *name, int up);
-/* At each heartbeat: gives up channels whose data is not acknowledged, if another channel still
- * works. */
+/* Called at each heartbeat: gives up channels whose data was not acknowledged for the silence
+ * limit, if another channel is acknowledged. */
 void carrier_look(struct engine_peer *peer, int64_t now_ns);
 
 #endif

@@ -16,10 +16,12 @@
 #include "sys/crypto.h"
 #include "sys/futex.h"
 
+/* time that a connect has if the caller sets none */
 #define CONNECT_NS (10 * CLOCK_S_NS)
 
-/* On the control thread, which also accepts links: a link with that session that exists by now is
- * used. */
+/* Begins the dial, on the control thread. If a link with the wanted session exists by now, ends
+ * `peer` with ERR_EXISTS instead, and dialling.duplicate_of names the link. The control thread
+ * also accepts links, so none can appear between this check and the dial. */
 static void connect_dial_run(void *arg)
 {
 	struct engine_peer *peer = arg, *other = NULL;
@@ -32,13 +34,14 @@ static void connect_dial_run(void *arg)
 		peer_dial_start(peer);
 		return;
 	}
-	peer->exposed = false; /* its handle is not returned */
+	peer->exposed = false; /* the application does not get its handle */
 	peer->dialling.duplicate_of = other->slot_id;
 	peer_put(other);
 	peer_die(peer, TCPX_ERR_EXISTS, 0, "already linked");
 }
 
-/* Chooses how the dial authenticates: by identity, by the session's key, or not at all. */
+/* Chooses how the dial authenticates: by the secret of the connection info, by the session's key,
+ * or not at all. */
 static void connect_choose_auth(struct engine_peer *peer, const struct wire_info *info)
 {
 	struct engine_session *session = peer->link.session;
@@ -57,8 +60,8 @@ static void connect_choose_auth(struct engine_peer *peer, const struct wire_info
 	}
 }
 
-/* A link-local address is valid on one interface only: if the address names none, it gets that of
- * a rail. */
+/* Checks link-local addresses. Such an address is valid on one interface only, so if none is
+ * named with it, it gets the interface of a rail. ERR_INVALID: no rail is link-local. */
 static tcpx_status connect_check_scopes(struct engine_peer *peer)
 {
 	const struct engine_session *session = peer->link.session;
@@ -83,7 +86,8 @@ static tcpx_status connect_check_scopes(struct engine_peer *peer)
 	return TCPX_OK;
 }
 
-/* Without a key only this host may be dialled, unless the session is INSECURE. */
+/* Checks that the targets may be dialled with the chosen authentication. Without a key only this
+ * host may be dialled, unless the session is INSECURE. ERR_AUTH. */
 static tcpx_status connect_check_target(struct engine_peer *peer)
 {
 	if (peer->dialling.hello.auth == WIRE_AUTH_NONE &&
@@ -108,6 +112,8 @@ static tcpx_status connect_resolve(struct engine_peer *peer, const char *address
 			   peer->dialling.deadline_ns, out_addrs, WIRE_ADDR_MAX, out_count);
 }
 
+/* Finds out what to dial, from an info or an address (the other is NULL), and with which
+ * authentication. Waits for a name look-up. */
 static tcpx_status connect_take_target(struct engine_peer *peer, const struct wire_info *info,
 				       const char *address)
 {
@@ -136,9 +142,9 @@ static tcpx_status connect_take_target(struct engine_peer *peer, const struct wi
 	return connect_check_target(peer);
 }
 
-/* A name that another thread looks up while the caller goes on. */
+/* The look-up of a name on a thread of its own, for a nonblocking connect. */
 struct look_up {
-	struct engine_peer *peer; /* holds a reference, which keeps the session, too */
+	struct engine_peer *peer; /* with a reference, which keeps the session, too */
 	tcpx_status status;
 	tcpx_error error;
 	struct sockaddr_storage addrs[WIRE_ADDR_MAX];
@@ -146,6 +152,7 @@ struct look_up {
 	char address[];
 };
 
+/* Runs on the control thread when the name was looked up: begins the dial, or ends the peer. */
 static void connect_looked_up(void *arg)
 {
 	struct look_up *call = arg;
@@ -207,7 +214,8 @@ static tcpx_status connect_look_up_start(struct engine_peer *peer, const char *a
 	return status;
 }
 
-/* Waits while the peer connects. If connecting fails, returns the peer's stored error. */
+/* Waits until the peer is up. ERR_TIMED_OUT: it still connects. If it died, returns the error
+ * that it died with. */
 static tcpx_status connect_wait(struct engine_peer *peer, int64_t deadline_ns)
 {
 	tcpx_status status = TCPX_OK;
@@ -229,19 +237,22 @@ static tcpx_status connect_wait(struct engine_peer *peer, int64_t deadline_ns)
 	return status;
 }
 
+/* The options of one call of engine_connect(). */
 struct connect_call {
 	int nonblocking, reconnect;
-	bool expects; /* only a session with this key is accepted */
+	bool expects; /* only a session with the key `expected` is accepted */
 	uint8_t expected[WIRE_KEY_BYTES];
 	int64_t timeout_ns, deadline_ns;
 };
 
+/* Arguments of connect_forget_run(). */
 struct forget_call {
 	struct engine_peer *peer;
 	bool goodbye;
 };
 
-/* Hides the handle first, so that no caller makes the peer dial again. */
+/* Ends the link of the peer's handle and forgets the handle. Control thread. The handle is hidden
+ * first, so that no caller who uses it makes the library dial again. */
 static void connect_forget_run(void *arg)
 {
 	struct forget_call *call = arg;
@@ -260,8 +271,8 @@ static void connect_forget_run(void *arg)
 	peer_put(link);
 }
 
-/* Gives the handle to the application while the peer connects, so its end will raise an event.
- * False: the peer has ended. */
+/* Notes that the application gets the handle while the peer connects, so that its end raises an
+ * event. False: the peer has ended already. */
 static bool peer_expose(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->link.session;
@@ -274,8 +285,8 @@ static bool peer_expose(struct engine_peer *peer)
 	return lives;
 }
 
-/* Waits for a peer that already connects. Other callers may wait for it too, so it goes on when
- * this caller's time is over. */
+/* Waits for a peer that another call connects already, or that is up. Other callers may wait for
+ * it too, so the peer goes on connecting when this call's time is over. */
 static tcpx_status connect_known(struct engine_peer *peer, int64_t deadline_ns, int nonblocking,
 				 tcpx_peer *out_peer)
 {
@@ -283,14 +294,15 @@ static tcpx_status connect_known(struct engine_peer *peer, int64_t deadline_ns, 
 		nonblocking && peer_expose(peer) ? TCPX_OK : connect_wait(peer, deadline_ns);
 
 	if (status == TCPX_OK) {
-		/* the application has its handle from now on, so its end raises an event */
+		/* the application gets the handle, so the peer's end must raise an event */
 		(void)peer_expose(peer);
 		out_peer->id = peer->slot_id;
 	}
 	return status;
 }
 
-/* A live peer that was dialled at one of these addresses, with a reference. */
+/* Returns a peer that is up and was dialled at one of the addresses of `fresh`, with a reference.
+ * NULL: there is none. */
 static struct engine_peer *peer_by_address(const struct engine_peer *fresh)
 {
 	struct engine_session *session = fresh->link.session;
@@ -317,7 +329,8 @@ static struct engine_peer *peer_by_address(const struct engine_peer *fresh)
 	return found;
 }
 
-/* The link with the session of an info, with a reference, if it exists or may be dialled again. */
+/* Returns the link with the session that an info names, with a reference, if it exists or may be
+ * dialled again. NULL: a new peer is needed. */
 static struct engine_peer *peer_of_info(struct engine_session *session,
 					const struct wire_info *info, int nonblocking)
 {
@@ -325,13 +338,13 @@ static struct engine_peer *peer_of_info(struct engine_session *session,
 	uint64_t id;
 
 	if (!memcmp(info->uuid, session->uuid, sizeof(info->uuid)))
-		return NULL; /* a session may be its own peer, over a second link */
+		return NULL; /* a session may be its own peer, then over a second link */
 	peer = peer_by_uuid(session, info->uuid, identity_is_keyed(info), NULL);
 	id = peer ? peer->slot_id : reconnect_find(session, info->uuid, identity_is_keyed(info));
 	if (peer)
 		peer_put(peer);
 	peer = id ? reconnect_use(session, id, true) : NULL; /* the link may end at any moment */
-	/* The handle may point to the link of another session by now, or the link just ended. */
+	/* The handle may lead to another session's link by now, or the link may have ended. */
 	if (peer && (!peer_is(peer, info->uuid) || (nonblocking && !peer_expose(peer)))) {
 		peer_put(peer);
 		peer = NULL;
@@ -339,8 +352,8 @@ static struct engine_peer *peer_of_info(struct engine_session *session,
 	return peer;
 }
 
-/* Frees a peer that was made for a dial that is not needed, because the session is linked
- * already. */
+/* Ends and frees a peer that was made for a dial that is not needed, because the session has a
+ * link already. */
 static void connect_drop(struct engine_peer *peer)
 {
 	struct forget_call forget = {.peer = peer};
@@ -349,8 +362,9 @@ static void connect_drop(struct engine_peer *peer)
 	peer_put(peer);
 }
 
-/* TCPX_OK: if *out_known is set, the session is already linked by that peer; if it is NULL,
- * `peer` connects. */
+/* Dials a new peer. OK: if *out_known is set, a link exists already and `peer` is not needed;
+ * else `peer` is up, or connects if the call does not block. ERR_EXISTS: as connect_dial_run()
+ * sets it. */
 static tcpx_status connect_dial(struct engine_peer *peer, const struct wire_info *info,
 				const char *address, const struct connect_call *call,
 				struct engine_peer **out_known)
@@ -377,10 +391,12 @@ static tcpx_status connect_dial(struct engine_peer *peer, const struct wire_info
 	runtime_call(connect_dial_run, peer);
 	if (call->nonblocking)
 		return peer->exposed ? TCPX_OK : TCPX_ERR_EXISTS;
-	/* the connect timer fires first, and its error says more */
+	/* wait a little longer: the connect timer fires first, and its error says more */
 	return connect_wait(peer, call->deadline_ns + 200 * CLOCK_MS_NS);
 }
 
+/* Takes the option expect_key, if it is set. ERR_INVALID: it is no key; ERR_UNSUPPORTED: keys
+ * cannot be checked here; ERR_AUTH: the info has another key. */
 static tcpx_status connect_take_expected(struct connect_call *call, const struct wire_info *info,
 					 const char *text)
 {
@@ -399,6 +415,9 @@ static tcpx_status connect_take_expected(struct connect_call *call, const struct
 	return TCPX_OK;
 }
 
+/* Connects in this order: a link that exists with the session of the info is used; else a peer is
+ * made and dialled; if a link with that session turned up meanwhile, that is used and the new
+ * peer is dropped. */
 tcpx_status engine_connect(struct engine_session *session, const struct wire_info *info,
 			   const char *address, const tcpx_connect_opts *opts, tcpx_peer *out_peer)
 {
@@ -469,7 +488,8 @@ tcpx_status engine_disconnect(struct engine_session *session, uint64_t peer_id)
 	struct forget_call call = {.goodbye = true};
 
 	session_lock(session);
-	/* the peer that the handle was given for, not the one of its link now */
+	/* the peer that the handle was given for, which may not be the peer of the handle's link
+	 * now */
 	call.peer = handle_find(&session->peers, peer_id);
 	if (call.peer)
 		peer_get(call.peer);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits on inbound peers: a process that has the key may dial as often as it likes, and each
- * peer takes about 40 KB. */
+/* Limits on inbound peers. They are needed because a process that has the key may dial as often
+ * as it likes, and each peer takes about 40 KB. */
 #include "engine/peer/inbound.h"
 
 #include "engine/peer/peer_calls.h"
 #include "sys/addr.h"
 
-/* half-open peers of one source; a host may start all its ranks at once */
+/* most peers from one source whose channels are still missing; a host may start all its ranks at
+ * once */
 #define HALF_OF_SOURCE 256
-#define DEAD_KEPT 64 /* dead peers whose handles the application can still query */
+#define DEAD_KEPT 64 /* most dead peers that are kept so that the application can query them */
 
 void inbound_init(struct session_inbound *inbound)
 {
@@ -57,7 +58,7 @@ void inbound_ends(struct engine_peer *peer)
 	peer->link.session->inbound.live -= peer->inbound.live;
 }
 
-/* Removes the peer from the queue of tcpx_session_accept(), if no caller has taken it. */
+/* Removes the peer from the queue of tcpx_session_accept(), if it is still there. */
 static void inbound_leave_accepts(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->link.session;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Log lines about lost connections. A process that dies loses all its connections, one after the
- * other, so the lines wait until it is known whether the peer survives. */
+ * other, so the lines wait until it is known whether the peer survives the loss. */
 #include "engine/peer/losses.h"
 
 #include "base/clock.h"
@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "engine/peer/peer_calls.h"
 
-#define TOGETHER_NS (200 * CLOCK_MS_NS) /* connections lost within this time have one cause */
+#define TOGETHER_NS (200 * CLOCK_MS_NS) /* connections lost within this time are logged together */
 
 static void losses_begin(struct peer_losses *losses)
 {

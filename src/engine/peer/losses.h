@@ -8,14 +8,15 @@
 
 struct engine_peer;
 
+/* Notes the loss of a channel, or of the control connection, for a later log line. */
 void losses_add_channel(struct engine_peer *peer, const char *why);
 void losses_add_control(struct engine_peer *peer, const char *why);
-/* At each heartbeat: logs losses that the peer has survived. */
+/* At each heartbeat: logs losses that are older than 200 ms, which the peer has survived. */
 void losses_look(struct engine_peer *peer, int64_t now_ns);
-/* Logs the losses that wait, now. */
+/* Logs at once the losses that are noted. */
 void losses_log(struct engine_peer *peer);
-/* The line about the peer's end covers the losses that wait: forgets them, and returns the number
- * of channels. */
+/* The peer has ended, and one log line says so: forgets the losses that are noted, so that they
+ * are not logged. Returns how many of them were channels. */
 uint32_t losses_take(struct engine_peer *peer);
 
 #endif

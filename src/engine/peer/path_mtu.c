@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Paths that silently lose full-sized packets: their channels go on with smaller ones. */
+/* Paths that silently lose full-sized packets: channels over them go on with smaller packets. */
 #include "engine/peer/path_mtu.h"
 
 #include <errno.h>
@@ -15,17 +15,20 @@
 #include "sys/sock.h"
 
 /* Payload of packets that get through where full-sized ones do not: every IPv6 path carries
- * packets of 1280 bytes, every IPv4 path in practice packets of 576. */
+ * packets of 1280 bytes, and in practice every IPv4 path carries packets of 576. */
 #define SEGMENT_V6 1220
 #define SEGMENT_V4 536
-#define HOLE_NS (5 * CLOCK_S_NS / 2) /* nothing of what was sent is acknowledged for this time, */
-#define TIMEOUTS 3		     /* and TCP sent the first packet again this often in a row */
-/* if so many bytes were acknowledged, full-sized packets have got through */
+#define HOLE_NS (5 * CLOCK_S_NS / 2) /* a channel stalls if nothing is acknowledged for so long */
+#define TIMEOUTS 3		     /* and TCP sent its first packet again so often */
+/* so many acknowledged bytes prove that full-sized packets get through */
 #define PROVEN_BYTES (64u << 10)
+/* connections in a row that may carry nothing; one more ends the peer */
 #define CHANNELS_IN_VAIN 3
+/* how long after a channel was given up the peer stays up without channels */
 #define REPLACE_NS (10 * CLOCK_S_NS)
+/* a channel that has been up for so long counts as working */
 #define SETTLED_NS CLOCK_S_NS
-/* packets that were under way when the stall was seen have arrived by then */
+/* packets that were under way when a stall was seen have arrived after this time */
 #define SEEN_NS (100 * CLOCK_MS_NS)
 
 static const struct peer_rail *path_mtu_rail(const struct engine_peer *peer, uint32_t rail)
@@ -70,7 +73,8 @@ static bool path_mtu_ends_of(int fd, struct sockaddr_storage *local,
 	return sys_sock_local(fd, local) == TCPX_OK && sys_sock_remote(fd, remote) == TCPX_OK;
 }
 
-/* Whether the control connection, whose packets are small, takes the same path as the channel. */
+/* Whether the control connection, whose packets are small, goes between the same two addresses as
+ * the channel, and so by the same path. */
 static bool path_mtu_same_as_control(const struct engine_peer *peer, const struct engine_chan *chan)
 {
 	struct sockaddr_storage local, remote;
@@ -88,8 +92,8 @@ void path_mtu_ends(struct engine_chan *chan)
 	chan->ends_known = chan->iface && path_mtu_ends_of(fd, &chan->ends[0], &chan->ends[1]);
 }
 
-/* Notes whether more of what was sent on the control connection is acknowledged. Packets from the
- * peer prove nothing: if only our packets are lost, the peer's still arrive, each with an old
+/* Notes when the control connection was acknowledged further. Packets from the peer are no proof
+ * that ours arrive: if only our packets are lost, the peer's still come, each with an old
  * acknowledgement. */
 static void path_mtu_look_control(struct engine_peer *peer, int64_t now_ns)
 {
@@ -102,11 +106,12 @@ static void path_mtu_look_control(struct engine_peer *peer, int64_t now_ns)
 		return;
 	if (info.tcpi_bytes_acked > rails->ctl_acked_bytes)
 		rails->ctl_answered_ns = rails->ctl_looked_ns;
-	/* fewer bytes than before: the connection was made anew */
+	/* the count is smaller if the control connection was dialled again */
 	rails->ctl_acked_bytes = info.tcpi_bytes_acked;
 	rails->ctl_looked_ns = now_ns;
 }
 
+/* Logs the loss of full-sized packets, once for a peer. */
 static void path_mtu_say(struct engine_peer *peer, const struct engine_chan *chan,
 			 const struct net_chan_info *info, uint16_t next)
 {
@@ -129,7 +134,7 @@ void path_mtu_replace(struct engine_chan *chan, int err)
 	chan_fail(chan, TCPX_ERR_CHANNEL_LOST, err);
 }
 
-/* Replaces one channel of the `up` that are up. */
+/* Replaces a channel, and counts it off from *up, the number of channels that work. */
 static void path_mtu_replace_one(struct engine_chan *chan, uint32_t *up)
 {
 	--*up;
@@ -150,8 +155,8 @@ uint32_t path_mtu_settled(const struct engine_peer *peer, int64_t now_ns)
 	return count;
 }
 
-/* Whether full-sized packets are lost for longer than congestion would explain, while smaller
- * ones get through. */
+/* Whether full-sized packets of the channel have been lost for longer than congestion would
+ * explain, while smaller ones get through. */
 static bool path_mtu_is_hole(struct engine_peer *peer, const struct engine_chan *chan,
 			     const struct net_chan_info *info, int64_t now_ns)
 {
@@ -167,26 +172,29 @@ static bool path_mtu_is_hole(struct engine_peer *peer, const struct engine_chan 
 		return false;
 	if (!hole->seen_ns)
 		hole->seen_ns = now_ns;
-	/* If the control connection takes another path, the channel's own handshake, just before,
-	 * shows that small packets get through. */
+	/* If the control connection takes another path, it proves nothing. But the channel's own
+	 * handshake shows that small packets got through just before the stall. */
 	if (!path_mtu_same_as_control(peer, chan))
 		return young && info->timeouts >= TIMEOUTS && stalled_ns >= HOLE_NS &&
 		       hole->stalled_ns - hole->began_ns < HOLE_NS;
-	/* After a network outage the control connection may be answered long before TCP sends the
-	 * lost packet again, so only retransmissions after that answer count. An answer from the
-	 * first second, or from before the stall was seen (a late heartbeat delays this), may be
-	 * older than the outage. */
+	/* After a network outage the control connection may be acknowledged long before TCP sends
+	 * the channel's lost packet again, so only retransmissions after such an acknowledgement
+	 * count. One from the first second of the stall, or from before the stall was seen (a
+	 * late heartbeat delays that), may be older than the outage, and does not count. */
 	if (!hole->timeouts && peer->rails.ctl_answered_ns > hole->stalled_ns + CLOCK_S_NS &&
 	    peer->rails.ctl_answered_ns > hole->seen_ns + SEEN_NS)
 		hole->timeouts = info->timeouts + 1;
 	if (!hole->timeouts || info->timeouts < TIMEOUTS || info->last_send_ms < 300)
 		return false;
-	/* If full-sized packets got through before, the path has changed; the next channel will
-	 * show it. */
+	/* If full-sized packets got through on this channel before, the path may have changed.
+	 * That takes longer to conclude, and no packet size is concluded from it: the channel
+	 * that replaces this one will show the loss again. */
 	return info->timeouts >= hole->timeouts + !young &&
 	       stalled_ns >= (young ? HOLE_NS : peer->link.session->tuning.silent_ns);
 }
 
+/* Called for a channel that is given up: counts its connections in a row on which fewer than
+ * PROVEN_BYTES were acknowledged. True: there were too many, and the peer has ended. */
 static bool path_mtu_count_vain(struct engine_peer *peer, const struct engine_chan *chan,
 				const struct net_chan_info *info)
 {
@@ -211,6 +219,8 @@ bool path_mtu_in_vain(struct engine_peer *peer, struct engine_chan *chan)
 	return path_mtu_count_vain(peer, chan, &info);
 }
 
+/* The channel loses full-sized packets: limits the packets of its rail and replaces the channel.
+ * If the peer dials, the fence asks it to do so. */
 static void path_mtu_found(struct engine_peer *peer, struct engine_chan *chan,
 			   const struct net_chan_info *info, uint32_t *up)
 {
@@ -228,6 +238,8 @@ static void path_mtu_found(struct engine_peer *peer, struct engine_chan *chan,
 	path_mtu_replace_one(chan, up);
 }
 
+/* Follows what the channel has had acknowledged since the last heartbeat, and replaces it if it
+ * loses full-sized packets and another channel works. */
 static void path_mtu_look_channel(struct engine_peer *peer, struct engine_chan *chan, uint32_t *up,
 				  int64_t now_ns)
 {
@@ -254,7 +266,8 @@ static void path_mtu_look_channel(struct engine_peer *peer, struct engine_chan *
 		path_mtu_found(peer, chan, &info, up);
 		return;
 	}
-	/* Other channels over that rail need not find out by themselves. */
+	/* Other channels over a limited rail are replaced at once, so that each need not find out
+	 * anew. */
 	limit = peer->dialler ? path_mtu_channel(peer, peer->rails.of_channel[chan->index]) : 0;
 	if (limit && info.segment_bytes > limit)
 		path_mtu_replace_one(chan, up);

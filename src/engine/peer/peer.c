@@ -23,10 +23,10 @@
 #include "sys/futex.h"
 
 #define CONNECT_LIMIT_NS (10 * CLOCK_S_NS)
-#define DEATHS_SAID 50 /* at most so many lines about dead peers in 10 s */
+#define DEATHS_SAID 50 /* most lines about dead peers in 10 s */
 
-/* Overwrites the peer's keys: its memory is used again for another peer, and freed only with the
- * session. */
+/* Overwrites the peer's keys. The memory of a peer is used again for another peer, and freed only
+ * with the session. */
 static void peer_wipe_keys(struct engine_peer *peer)
 {
 	explicit_bzero(peer->dialling.key, sizeof(peer->dialling.key));
@@ -54,7 +54,7 @@ struct engine_peer *engine_peer_get(struct engine_session *session, uint64_t pee
 {
 	struct engine_peer *peer;
 
-	/* the reference that the list holds is dropped only under session.lock */
+	/* session.lock is held, so the list's reference cannot be dropped meanwhile */
 	session_lock(session);
 	peer = handle_find(&session->peers, peer_id);
 	if (peer && peer->reconnect.now)
@@ -125,7 +125,7 @@ static void peer_drop_fences(struct engine_peer *peer)
 	}
 }
 
-/* Logs one line for the peer and for all its channels that ended with it. */
+/* Logs one line for the peer and the channels that were lost with it. */
 static void peer_log_death(struct engine_peer *peer)
 {
 	/* a peer that connects and dies again and again must not fill the log */
@@ -133,7 +133,7 @@ static void peer_log_death(struct engine_peer *peer)
 	const tcpx_error *error = &peer->error;
 	uint32_t lost = losses_take(peer);
 
-	/* the loss of its link is in the log already */
+	/* a failed attempt to dial again: the loss of the link is in the log already */
 	if (peer->reconnect.successor && !peer->counted_up) {
 		if (reconnect_failed_anew(peer, error->status))
 			LOG_INFO("%s", error->what);
@@ -153,15 +153,17 @@ static void peer_log_death(struct engine_peer *peer)
 		LOG_WARN("%s; next: %s", error->what, error->next);
 }
 
-/* Whether the peer connected to a session with NO_ACCEPT, which did not connect to it. */
+/* Whether the session has NO_ACCEPT and only the peer connected to it, so that the application
+ * does not learn of the peer. */
 bool peer_hidden(const struct engine_peer *peer)
 {
 	return (peer->link.session->flags & TCPX_SESSION_NO_ACCEPT) && !peer->dialler &&
 	       !peer->exposed;
 }
 
-/* Control thread. Ends the peer, its channels, and its requests, which get the error's status. The
- * order is that of docs/design/recovery.md, "A peer's end". */
+/* Ends the peer, its channels, and its requests, which get the error's status. The order is that
+ * of docs/design/recovery.md, "A peer's end": first no new work can begin, then the channels are
+ * stopped, then requests end, at last the application is told. Control thread. */
 static void peer_end(struct engine_peer *peer, const tcpx_error *error)
 {
 	struct engine_chan *chans[CORE_CHANNELS_MAX];
@@ -170,7 +172,7 @@ static void peer_end(struct engine_peer *peer, const tcpx_error *error)
 	bool was_up = peer->counted_up, exposed, unknown, leased;
 	uint32_t i, lost;
 
-	session_lock(session); /* other threads look peers up */
+	session_lock(session); /* other threads look peers up and read `died` */
 	peer->died = true;
 	unknown = peer_hidden(peer);
 	exposed = (was_up && !unknown) || peer->exposed;
@@ -191,14 +193,15 @@ static void peer_end(struct engine_peer *peer, const tcpx_error *error)
 	for (i = 0; i < CORE_CHANNELS_MAX; i++)
 		if (chans[i] && !chan_stop(chans[i], peer_left_dead)) {
 			comms_stays(chans[i]->comms);
-			chans[i] = NULL; /* peer_left_dead() frees it */
+			chans[i] = NULL; /* peer_left_dead() drops its reference */
 		}
 	comms_peer_dead(peer);
 	if (peer->control.link)
 		ctl_link_close(peer->control.link);
 	peer->control.link = NULL;
 	peer_close_lost_dial(peer);
-	peer_wipe_keys(peer); /* the application may keep its handle for long */
+	/* wiped now, since the application may keep the dead peer's handle for long */
+	peer_wipe_keys(peer);
 	leased = share_leased(peer);
 	link_lock(&peer->link);
 	if (peer->link.core_ready) {
@@ -225,13 +228,14 @@ static void peer_end(struct engine_peer *peer, const tcpx_error *error)
 		atomic_fetch_add(&session->counters.protocol_errors, 1);
 	peer_set_state(peer, TCPX_PEER_DEAD);
 	link_progress(&peer->link);
-	if (exposed) /* the application has no handle of the others */
+	if (exposed) /* the application has no handle of other peers */
 		peer_event(peer,
 			   status == TCPX_ERR_PEER_RESTARTED ? TCPX_EVENT_PEER_RESTARTED
 							     : TCPX_EVENT_PEER_DOWN,
 			   status, 0);
-	/* The application never had the handle, or the peer was made for another peer's handle:
-	 * nobody can ask for it, so it is forgotten at once. Other dead peers stay. */
+	/* If the application never had the handle, or if the peer was made for another peer's
+	 * handle, no one can ask for this peer, so it is forgotten at once. Other dead peers
+	 * stay. */
 	if ((!exposed && !peer->dialler) || unknown || peer->reconnect.successor)
 		peer_forget(peer);
 	else if (!peer->dialler)
@@ -261,7 +265,8 @@ void peer_die_last(struct engine_peer *peer)
 	peer_end(peer, &error);
 }
 
-/* Removes a dead peer from the session's list. Its handle is stale from then on. Control thread. */
+/* Removes a dead peer from the session's list. Its handle is stale from then on. Does nothing the
+ * second time. Control thread. */
 void peer_forget(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->link.session;

@@ -18,8 +18,11 @@
 #include "sys/fd.h"
 #include "sys/sock.h"
 
+/* time that an accepted peer has until all its channels are up */
 #define ACCEPT_NS (10 * CLOCK_S_NS)
 
+/* Returns the live peer whose dial this session accepted as link `link_id`; NULL: there is none.
+ * The caller gets no reference and needs none, because only this thread ends peers. */
 static struct engine_peer *peer_by_link(struct engine_session *session, uint64_t link_id)
 {
 	struct engine_peer *found = NULL;
@@ -38,12 +41,15 @@ static struct engine_peer *peer_by_link(struct engine_session *session, uint64_t
 	return found;
 }
 
+/* Whether the dial belongs to an existing link: a data channel, or a control connection dialled
+ * again. */
 static bool accept_is_of_link(const struct wire_hello *dial)
 {
 	return dial->role == WIRE_ROLE_DATA || dial->auth == WIRE_AUTH_LINK ||
 	       (dial->auth == WIRE_AUTH_BARE && dial->key_id);
 }
 
+/* Finds the key with which a dial must prove itself. 0: the dial is refused. */
 static int accept_key(void *arg, const struct wire_hello *dial, int loopback,
 		      uint8_t key[CTL_KEY_BYTES])
 {
@@ -91,8 +97,9 @@ static bool accept_same_uuid(const uint8_t *a, const uint8_t *b)
 	return !memcmp(a, b, WIRE_UUID_BYTES);
 }
 
-/* There is one link for each pair of sessions. A link that is up stays; of two simultaneous dials
- * that of the lower uuid stays. */
+/* Whether a dial is to be answered with ERR_EXISTS because this session keeps its own link or
+ * dial. There is one link for each pair of sessions. A link whose control connection exists
+ * stays; of two dials at the same time, that of the session with the lower uuid stays. */
 static bool accept_own_dial_wins(struct engine_session *session, const struct wire_hello *dial)
 {
 	struct engine_peer *peer;
@@ -110,6 +117,8 @@ static bool accept_own_dial_wins(struct engine_session *session, const struct wi
 	return wins;
 }
 
+/* Answers a dial, before the dialler has proved itself: refuses it (answer->status), or says what
+ * is agreed on, such as the number of channels. */
 static void accept_answer(void *arg, const struct wire_hello *dial,
 			  const struct sockaddr_storage *from, struct wire_hello *answer)
 {
@@ -160,9 +169,10 @@ static void accept_answer(void *arg, const struct wire_hello *dial,
 		answer->status = -TCPX_ERR_INTERNAL;
 }
 
-/* Of two simultaneous dials, both answered and authenticated, that of the lower uuid becomes the
- * link. The other connection stays open until the link is up, or the peer would see its end
- * before that. */
+/* Whether our own dial becomes the link. Of two dials at the same time that are both answered and
+ * authenticated, the one of the session with the lower uuid wins. If ours does, the peer's
+ * connection is kept open until the link is up: otherwise the peer would see its dial fail before
+ * it knows of the link. */
 static bool accept_own_dial_won(struct engine_peer *ours, const struct ctl_conn *conn)
 {
 	if (memcmp(ours->link.session->uuid, conn->remote.uuid, WIRE_UUID_BYTES) > 0)
@@ -172,10 +182,11 @@ static bool accept_own_dial_won(struct engine_peer *ours, const struct ctl_conn 
 	return true;
 }
 
+/* Decides between a new connection and the peer `old` of that uuid; accept_settle() says how. */
 static bool accept_settle_dial(struct engine_peer *old, const struct ctl_conn *conn,
 			       struct engine_peer **out_adopt)
 {
-	if (old->counted_up) { /* our dial was faster */
+	if (old->counted_up) { /* our own dial was faster */
 		sys_fd_close(conn->fd);
 		return false;
 	}
@@ -193,10 +204,11 @@ static bool accept_settle_dial(struct engine_peer *old, const struct ctl_conn *c
 	return true;
 }
 
-/* Decides about the new connection if a peer of the same uuid exists. False: the connection is
- * not needed. Otherwise it replaces our own dial, whose handle and requests continue
- * (*out_adopt), or an older connection of the peer. *out_adopt holds no reference: only this
- * thread removes a live peer from the list. */
+/* Decides about a new connection if a peer of the same uuid exists. False: the connection is not
+ * needed, and is taken care of. True: it is used; *out_adopt is our own dial that it replaces,
+ * whose handle and requests go on; NULL: a new peer is to be made (an older link of the peer has
+ * been ended). *out_adopt holds no reference: only this thread removes a live peer from the
+ * list. */
 static bool accept_settle(struct engine_session *session, const struct ctl_conn *conn,
 			  struct engine_peer **out_adopt)
 {
@@ -211,6 +223,8 @@ static bool accept_settle(struct engine_session *session, const struct ctl_conn 
 	return of_use;
 }
 
+/* A control connection has been accepted and authenticated: makes its peer, or adopts our own
+ * dial, and opens the link. Owns conn->fd. */
 static void accept_control(struct engine_session *session, const struct ctl_conn *conn)
 {
 	struct engine_peer *peer;
@@ -224,7 +238,7 @@ static void accept_control(struct engine_session *session, const struct ctl_conn
 	if (!accept_settle(session, conn, &peer))
 		return;
 	if (peer) {
-		session_lock(session); /* other threads look peers up by address */
+		session_lock(session); /* other threads look up dialled peers by address */
 		peer->dialler = false;
 		session_unlock(session);
 	} else {
@@ -241,7 +255,7 @@ static void accept_control(struct engine_session *session, const struct ctl_conn
 	}
 	peer->reconnect.awaiting = false;
 	peer->dialling.deadline_ns = clock_now_ns() + ACCEPT_NS;
-	/* tells the peer to wait for the plugin's setup, which may take longer */
+	/* the plugin's setup may take longer, so the peer has more time to come up */
 	if (session->plugin)
 		peer->dialling.deadline_ns += session->plugin->setup_ns;
 	peer_connect_timer(peer);
@@ -250,6 +264,8 @@ static void accept_control(struct engine_session *session, const struct ctl_conn
 		peer_die(peer, status, 0, error_last()->what);
 }
 
+/* A connection has been accepted and authenticated: a control connection, new or dialled again,
+ * or a data channel. Owns conn->fd. */
 static void accept_ready(void *arg, const struct ctl_conn *conn)
 {
 	struct engine_session *session = arg;
@@ -291,7 +307,8 @@ const struct ctl_accept_ops peer_accept_ops = {
 	.identity = accept_identity,
 };
 
-/* The peer to which this nonce was offered. */
+/* Returns the live peer to which this nonce was offered; NULL: there is none. The caller gets no
+ * reference and needs none, because only this thread ends peers. */
 static struct engine_peer *accept_peer_of_nonce(struct engine_session *session,
 						const uint8_t nonce[LOCAL_NONCE_BYTES])
 {
@@ -322,6 +339,6 @@ int peer_local_arrived(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16
 
 	if (!found || channel > found->nbulk)
 		return 0;
-	peer_attach(found, channel, epoch, chan); /* takes the connection over, even on failure */
+	peer_attach(found, channel, epoch, chan); /* takes net over, even on failure */
 	return 1;
 }

@@ -13,8 +13,8 @@
 #include "sys/addr.h"
 #include "sys/futex.h"
 
-/* Called under link.lock. Whether anything is under way that was posted no later than `until` and
- * `notes`. */
+/* Whether a request that was posted no later than number `until`, or a notification no later than
+ * number `notes`, is still under way. The caller holds link.lock. */
 static bool flush_pending(struct engine_peer *peer, uint64_t until, uint64_t notes)
 {
 	struct core_xfer *xfer = NULL;
@@ -25,6 +25,8 @@ static bool flush_pending(struct engine_peer *peer, uint64_t until, uint64_t not
 	return core_notes_wait(&peer->link.core, notes) || goodbye_wait_has(peer, until);
 }
 
+/* The first time the link is ready, notes what has been posted until then and asks for
+ * acknowledgements; then waits until that has ended. IN_PROGRESS: the time is over. */
 tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64_t timeout_ns)
 {
 	struct engine_peer *peer = engine_peer_get(session, peer_id);
@@ -43,7 +45,7 @@ tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64
 		link_lock(&peer->link);
 		if (peer->link.core_done)
 			status = error_raise(&peer->error);
-		/* its requests are sent when the link is up: check again then */
+		/* posts that wait for the link are sent when it is up, so check again then */
 		else if (pending_waits(peer))
 			wait = true;
 		else if (peer->link.core_ready && first) {
@@ -58,7 +60,7 @@ tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64
 		if (!wait)
 			break;
 		if (sys_futex_wait(&peer->link.flush.word, word, deadline) < 0) {
-			status = TCPX_IN_PROGRESS; /* the requests themselves go on */
+			status = TCPX_IN_PROGRESS; /* what was posted goes on */
 			break;
 		}
 	}
@@ -88,7 +90,7 @@ tcpx_status engine_peer_find(struct engine_session *session, const char *name, t
 	return TCPX_OK;
 }
 
-/* Asks the workers for new samples of the peer's channels. */
+/* Has the workers take new samples of the peer's channels, and waits for them. */
 static void peer_sample_channels(struct engine_peer *peer)
 {
 	struct engine_chan *chans[CORE_CHANNELS_MAX];
@@ -107,6 +109,8 @@ static void peer_sample_channels(struct engine_peer *peer)
 		chan_put(chans[--count]);
 }
 
+/* The figures of the transports are sums over the channels, from samples that the workers take
+ * now. */
 tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 			      tcpx_peer_info *out_info)
 {
@@ -155,7 +159,7 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 	return TCPX_OK;
 }
 
-/* Called under link.lock. */
+/* The caller holds link.lock. */
 static void channel_describe(struct engine_chan *chan, tcpx_channel_info *out_info)
 {
 	struct net_chan_info net = {{0}};
@@ -215,6 +219,7 @@ tcpx_status engine_peer_error(struct engine_session *session, uint64_t peer_id,
 	return TCPX_OK;
 }
 
+/* Adds the counts of ended peers, those of the live peers' cores, and those of the session. */
 void engine_counters(struct engine_session *session, tcpx_counters *out_counters)
 {
 	tcpx_counters sum;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions of the files about peers, and those that the public calls about peers use. */
+/* Functions of the files in peer/, and those that the public calls about peers use. */
 #ifndef ENGINE_PEER_PEER_CALLS_H
 #define ENGINE_PEER_PEER_CALLS_H
 
@@ -11,7 +11,7 @@
 #include "engine/peer/session_advertised.h"
 #include "engine/request/request_calls.h"
 
-/* The advice for a session that may not leave loopback. */
+/* The advice for a session that may connect to this host only. */
 #define ENGINE_NEXT_KEY                                                                            \
 	"give TCPX_KEY_FILE or --key FILE on both sides ('tcpx key new FILE' makes one), or go "   \
 	"without (--insecure; in a program TCPX_SESSION_INSECURE)"
@@ -29,49 +29,55 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 tcpx_status engine_peer_error(struct engine_session *session, uint64_t peer_id,
 			      tcpx_error *out_error);
 void engine_counters(struct engine_session *session, tcpx_counters *out_counters);
-/* hex; "": the session has no key */
+/* text in hex; "": the session has no key */
 void engine_key(struct engine_session *session, char out_key[65]);
 
-/* The live peer of a handle with a reference, or NULL and ERR_STALE as the last error. */
+/* Returns the peer that the handle leads to now, with a reference. NULL: the handle is stale, and
+ * ERR_STALE is the last error. */
 struct engine_peer *engine_peer_get(struct engine_session *session, uint64_t peer_id);
 
-/* In peer_*.c; on the control thread unless noted. */
-void peer_woken(struct sys_post *post);
-void peer_free(struct link *link); /* any thread: the last reference was dropped */
-void peer_counters_add(tcpx_counters *sum, const struct core_link *link);
+/* In peer_*.c; on the control thread unless a comment says otherwise. */
+void peer_woken(struct sys_post *post); /* does what is due in link->wake */
+void peer_free(struct link *link);	/* any thread: the last reference was dropped */
+void peer_counters_add(tcpx_counters *sum, const struct core_link *link); /* adds those of link */
+/* ends a live peer */
 void peer_die(struct engine_peer *peer, tcpx_status status, int err, const char *what);
-void peer_die_last(struct engine_peer *peer); /* the error is the thread's last error */
-/* called under session.lock; NO_ACCEPT hides the peer */
+void peer_die_last(struct engine_peer *peer); /* with this thread's last error */
+/* Whether NO_ACCEPT hides the peer from the application. The caller holds session.lock. */
 bool peer_hidden(const struct engine_peer *peer);
 tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *conn, bool dialler);
+/* conn replaces a lost one */
 void peer_control_again(struct engine_peer *peer, const struct ctl_conn *conn);
 tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epoch,
 			struct net_chan *net);
-/* Removes channels that have failed or that the peer has closed. */
+/* Stops channels that have failed, or that the peer says are lost. */
 void peer_take_down(struct engine_peer *peer);
-/* The last call inside a channel of a dead peer has returned. */
+/* Called when the last call inside a channel of a dead peer has returned: releases the channel. */
 void peer_left_dead(struct engine_chan *chan);
-/* whether the status means that the peer broke the protocol */
+/* Whether a channel that failed with this status means that the peer broke the protocol. */
 bool peer_malformed(tcpx_status status);
-void peer_check_up(struct engine_peer *peer); /* declares the peer up if all its channels are */
+/* if all its channels are up or given up, the peer is up */
+void peer_check_up(struct engine_peer *peer);
 void peer_set_state(struct engine_peer *peer, enum tcpx_peer_state state);
 void peer_event(struct engine_peer *peer, enum tcpx_event_type type, tcpx_status status,
 		uint32_t channel);
-void peer_dial_start(struct engine_peer *peer);
+void peer_dial_start(struct engine_peer *peer); /* unless the peer has dialled */
 void peer_dial_cancel(struct engine_peer *peer);
 void peer_dial_channels(struct engine_peer *peer);
 void peer_dial_channel(struct engine_peer *peer, uint32_t channel);
 void peer_dial_control(struct engine_peer *peer);
 extern const struct ctl_accept_ops peer_accept_ops;
 void peer_fill_hello(struct engine_session *session, struct wire_hello *hello);
-void peer_forget(struct engine_peer *peer);
+void peer_forget(struct engine_peer *peer); /* a dead peer's handle becomes stale */
 void peer_redial_later(struct engine_peer *peer, uint32_t channel);
-/* when the channel's rail has no carrier */
+/* Called for a channel that cannot be dialled now: dials it after 5 s, or when a carrier
+ * returns. */
 void peer_redial_parked(struct engine_peer *peer, uint32_t channel);
-void peer_redial_now(struct engine_peer *peer);
+void peer_redial_now(struct engine_peer *peer); /* dials at once what waits */
+/* gives the control link up */
 void peer_control_lost(struct engine_peer *peer, tcpx_status status, int err);
 void peer_control_later(struct engine_peer *peer);
-void peer_connect_timer(struct engine_peer *peer);
+void peer_connect_timer(struct engine_peer *peer); /* limits the time to come up */
 void peer_beat(struct sys_timer *timer, int64_t now_ns);
 tcpx_status peer_ctl_open(struct engine_peer *peer, int fd);
 extern const struct ctl_link_ops peer_ctl_ops;

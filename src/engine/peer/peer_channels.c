@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The channels of a peer: how they are attached, and lost one by one or with the peer. Control
- * thread. */
+/* Attaches the channels of a peer, and takes down those that are lost. Control thread. */
 #include <errno.h>
 
 #include "base/clock.h"
@@ -12,7 +11,9 @@
 #include "engine/peer/path_mtu.h"
 #include "engine/link/place.h"
 
-/* Attaches a connection as the channel's transport. Control thread. Owns `net` even on failure. */
+/* Makes the connected `net` the transport of the channel and starts the channel; for a plugin
+ * channel without comms, `net` becomes the guide instead. ERR_STALE: the channel has another
+ * connection, or the epoch is old. Owns `net`, even on failure. Control thread. */
 tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epoch,
 			struct net_chan *net)
 {
@@ -23,7 +24,7 @@ tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epo
 	tcpx_status status;
 
 	if (slot && !net->ops->message)
-		/* the channel is attached once its comms are set up */
+		/* the guide: the channel is attached when its comms are set up */
 		return comms_guide(peer, channel, epoch, net);
 	status = chan_create(peer, channel, epoch, net,
 			     place_of_nic(slot ? comms_nic_name(slot->comms) : NULL, iface), &chan);
@@ -34,7 +35,8 @@ tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epo
 	chan->iface = iface;
 	chan->comms = slot ? slot->comms : NULL;
 	path_mtu_ends(chan);
-	atomic_store(&chan->tx_owner, OWNER_BUSY); /* until the worker polls the channel */
+	/* busy, so that no thread sends before the channel is started */
+	atomic_store(&chan->tx_owner, OWNER_BUSY);
 	link_lock(&peer->link);
 	status = peer->link.chan[channel] || peer->died
 			 ? TCPX_ERR_STALE
@@ -53,7 +55,7 @@ tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epo
 		peer->transport = transport;
 	link_unlock_only(&peer->link);
 	atomic_store(&chan->tx_owner, OWNER_FREE);
-	chan_start(chan); /* a channel that cannot be polled fails later, like any other */
+	chan_start(chan); /* if the channel cannot be polled, it fails later, like any other */
 	chan_put(chan);
 	link_run_deferred(&peer->link);
 	if (peer->counted_up)
@@ -62,7 +64,8 @@ tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epo
 	return TCPX_OK;
 }
 
-/* Control thread: a channel has stopped. Its peer stays up as long as it has another channel. */
+/* Called on the control thread when a lost channel has stopped. Its peer stays up as long as it
+ * has another channel, unless the loss is a breach of the protocol or the peer is not up yet. */
 static void channel_gone(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;
@@ -87,10 +90,10 @@ static void channel_gone(struct engine_chan *chan)
 	up = core_link_channels_up(&peer->link.core) - core_link_messages_up(&peer->link.core);
 	link_unlock(&peer->link);
 	chan_put(chan);
-	/* While one of the ends replaces channels, the control connection keeps the peer up. */
+	/* While an end replaces channels, the control connection alone keeps the peer up. */
 	replacing = peer->control.link && clock_now_ns() < peer->rails.replacing_ns;
 	if (fatal || (!up && !replacing) || (!peer->counted_up && !later)) {
-		/* The peer's fence reported the loss before our own socket did. */
+		/* CHANNEL_LOST: the peer's fence reported the loss before our socket did. */
 		peer_die(peer, status == TCPX_ERR_CHANNEL_LOST ? TCPX_ERR_PEER_RESET : status, err,
 			 what);
 		return;
@@ -104,6 +107,7 @@ static void channel_gone(struct engine_chan *chan)
 	peer_event(peer, TCPX_EVENT_CHANNEL_DOWN, TCPX_ERR_CHANNEL_LOST, channel);
 }
 
+/* Called on the control thread when the last call inside a stopped channel has returned. */
 static void channel_left(struct engine_chan *chan)
 {
 	if (chan->peer->died)
@@ -112,13 +116,13 @@ static void channel_left(struct engine_chan *chan)
 		channel_gone(chan);
 }
 
-/* Control thread: a channel is lost; stops it. */
+/* Stops a channel that is lost. Control thread. */
 static void channel_down(struct engine_peer *peer, struct engine_chan *chan)
 {
 	tcpx_status status = (tcpx_status)atomic_load(&chan->failed);
 
-	/* A peer that closes says so on the control connection before its channels end: that is
-	 * read first. */
+	/* A peer that closes says so on the control connection before its channels end, so that
+	 * is read first: the peer may be dead afterwards. */
 	if (status == TCPX_ERR_PEER_CLOSED && peer->control.link)
 		ctl_link_poll(peer->control.link);
 	if (peer->died)
@@ -149,7 +153,7 @@ void peer_take_down(struct engine_peer *peer)
 
 		int none = 0;
 
-		if (chan && closing & (1ull << i)) /* not if it has failed here */
+		if (chan && closing & (1ull << i)) /* a failure noticed here has priority */
 			atomic_compare_exchange_strong(&chan->failed, &none, TCPX_ERR_CHANNEL_LOST);
 		if (chan && atomic_load(&chan->failed))
 			channel_down(peer, chan);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control connection of a peer is up: takes over what the two ends agreed on, and sends the
- * offers. */
+/* What happens when the control connection of a peer is up, for the first time or again: takes
+ * over what the two ends agreed on, starts the core, and sends offers and fences. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,13 +20,14 @@
 #include "sys/crypto.h"
 #include "wire/control.h"
 
+/* Sends the fences that the core has prepared. Without a control connection they wait. */
 void peer_send_fences(struct engine_peer *peer)
 {
 	struct fence_out *fence;
 	uint32_t i;
 
 	if (!peer->control.link)
-		return; /* core_link_refence() sends the fences again */
+		return; /* when the link is back, core_link_refence() prepares them again */
 	for (;;) {
 		struct frame frame = {.type = FRAME_FENCE};
 		uint8_t *payload;
@@ -64,7 +65,8 @@ void peer_send_fences(struct engine_peer *peer)
 	}
 }
 
-/* Sends the offers that the dialling side needs before it opens channels. */
+/* Sends what the dialling side needs before it dials channels: addresses, the local listener (if
+ * `local`), and last the number of channels, which makes it begin. */
 void peer_send_offers(struct engine_peer *peer, bool local)
 {
 	struct engine_session *session = peer->link.session;
@@ -96,7 +98,8 @@ tcpx_status peer_ctl_open(struct engine_peer *peer, int fd)
 			     &peer->control.link);
 }
 
-/* Both ends use the same chunk size: the smaller one that they ask for, or the default. */
+/* Returns the chunk size that both ends use: the smaller of those that they ask for, within
+ * limits; the default if no end asks (0). */
 static uint32_t control_agree_chunk(uint32_t ours, uint32_t theirs)
 {
 	uint32_t chunk = !ours || (theirs && theirs < ours) ? theirs : ours;
@@ -108,6 +111,7 @@ static uint32_t control_agree_chunk(uint32_t ours, uint32_t theirs)
 	return chunk < ENGINE_CHUNK_MAX ? chunk : ENGINE_CHUNK_MAX;
 }
 
+/* Starts the core of the peer's link with what the ends agreed on. On an error there is no core. */
 static tcpx_status control_core_start(struct engine_peer *peer, const struct wire_hello *remote)
 {
 	struct engine_session *session = peer->link.session;
@@ -160,7 +164,9 @@ static const char *control_auth_name(uint8_t auth, const struct engine_peer *pee
 	}
 }
 
-/* The control connection is up for the first time. Control thread; owns conn->fd. */
+/* Called when the control connection is up for the first time. Checks and stores what the two
+ * ends agreed on, starts the core and heartbeats; the accepting side then sends its offers. Owns
+ * conn->fd. On an error the caller ends the peer. Control thread. */
 tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *conn, bool dialler)
 {
 	struct engine_session *session = peer->link.session;
@@ -215,7 +221,7 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 		return status;
 	}
 	explicit_bzero(peer->dialling.key,
-		       /* further dials authenticate by the link's key */
+		       /* further dials authenticate by the link's key, so wipe this one */
 		       sizeof(peer->dialling.key));
 	core_alive_init(&peer->control.alive, &alive, clock_now_ns());
 	peer->control.timer.fn = peer_beat;
@@ -229,13 +235,15 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 	return TCPX_OK;
 }
 
-/* The control connection is up again. Owns conn->fd. */
+/* Called when the control connection is up again. Owns conn->fd. */
 void peer_control_again(struct engine_peer *peer, const struct ctl_conn *conn)
 {
 	tcpx_status status;
 
 	if (peer->control.link)
-		ctl_link_close(peer->control.link); /* the peer noticed the loss before this side */
+		/* the peer dialled, so the old connection is lost, although this end has not
+		 * noticed */
+		ctl_link_close(peer->control.link);
 	peer->control.link = NULL;
 	status = peer_ctl_open(peer, conn->fd);
 	if (status != TCPX_OK) {

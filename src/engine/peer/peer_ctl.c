@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control connection of a peer: fences, offers, heartbeats, and whether the peer is alive. */
+/* The control connection of a peer: arriving frames, heartbeats, and whether the peer is alive. */
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -83,7 +83,8 @@ static tcpx_status ctl_take_local(struct engine_peer *peer, const struct frame *
 	if (status != TCPX_OK)
 		return status;
 	memcpy(peer->shared_memory.name, local.name, sizeof(peer->shared_memory.name));
-	/* the acceptor tells the name by which the peer asks for descriptors, and its nonce */
+	/* At the acceptor, the dialler's frame tells only the name of its listener, for
+	 * descriptors. The nonce of the link is the one that the acceptor made. */
 	if (!peer->dialler)
 		return TCPX_OK;
 	memcpy(peer->shared_memory.nonce, local.nonce, sizeof(peer->shared_memory.nonce));
@@ -110,7 +111,7 @@ static tcpx_status ctl_on_frame(void *arg, const struct frame *frame, const void
 		ctl_take_heartbeat(peer, frame, now);
 		return TCPX_OK;
 	case FRAME_GOODBYE:
-		losses_take(peer); /* the peer closed them, which is no loss */
+		losses_take(peer); /* the peer closed its channels, so their end is no loss */
 		peer_die(peer, TCPX_ERR_PEER_CLOSED, 0, "peer said goodbye");
 		return TCPX_OK;
 	case FRAME_FENCE:
@@ -139,6 +140,8 @@ static tcpx_status ctl_on_frame(void *arg, const struct frame *frame, const void
 	}
 }
 
+/* The control connection is lost. A peer that is not up, or that broke the protocol, ends. Else
+ * the dialler dials the connection again, within the silence limit. */
 static void ctl_on_lost(void *arg, tcpx_status status, int err)
 {
 	struct engine_peer *peer = arg;
@@ -173,7 +176,8 @@ void peer_send_goodbye(struct engine_peer *peer)
 		ctl_link_send(peer->control.link, &frame, NULL);
 }
 
-/* Asks our kernel whether the peer's kernel acknowledges our heartbeats. */
+/* Tells the core whether the peer's kernel acknowledges our heartbeats, as our kernel knows it,
+ * and notes for how long none was. */
 static void ctl_sample(struct engine_peer *peer, int64_t now)
 {
 	struct tcp_info info = {0};
@@ -183,12 +187,13 @@ static void ctl_sample(struct engine_peer *peer, int64_t now)
 	if (!peer->control.link ||
 	    getsockopt(ctl_link_fd(peer->control.link), IPPROTO_TCP, TCP_INFO, &info, &len))
 		return;
-	/* An ACK alone is no progress, since the peer's own frames carry ACKs of nothing new.
-	 * Progress was no later than the last ACK, and at most one heartbeat ago. */
+	/* An ACK alone is no progress, since each packet of the peer carries one, even if it
+	 * acknowledges nothing new. Progress is later than the last heartbeat, at which this was
+	 * checked too, and not later than the last ACK. */
 	progress = info.tcpi_bytes_acked != peer->control.acked_bytes;
 	peer->control.acked_bytes = info.tcpi_bytes_acked;
-	/* Bytes that a local filter or a dead route holds back were never sent. They count as
-	 * unacknowledged. */
+	/* Bytes that were not sent yet, because a local filter or a dead route holds them back,
+	 * count as unacknowledged, too. */
 	unacked = info.tcpi_unacked || info.tcpi_notsent_bytes;
 	core_alive_sample(&peer->control.alive,
 			  now - (int64_t)info.tcpi_last_ack_recv * CLOCK_MS_NS, unacked, progress);
@@ -198,8 +203,8 @@ static void ctl_sample(struct engine_peer *peer, int64_t now)
 		peer->control.stuck_ns = now;
 }
 
-/* Whether the control connection hangs while channels work: then its rail is dead, and another
- * one may work. */
+/* Whether the control connection hangs while another rail may work: it was not acknowledged for a
+ * third of the silence limit, and the session has several rails. */
 static bool ctl_hangs(const struct engine_peer *peer, int64_t now)
 {
 	return peer->dialler && peer->control.link && peer->counted_up &&
@@ -207,6 +212,7 @@ static bool ctl_hangs(const struct engine_peer *peer, int64_t now)
 	       now - peer->control.stuck_ns >= peer->link.session->tuning.silent_ns / 3;
 }
 
+/* Acts on what the core concludes from the peer's signs of life. */
 static void ctl_judge(struct engine_peer *peer, enum core_alive_verdict verdict)
 {
 	switch (verdict) {
@@ -214,8 +220,7 @@ static void ctl_judge(struct engine_peer *peer, enum core_alive_verdict verdict)
 		break;
 	case CORE_ALIVE_SUSPECT:
 		if (!peer->counted_up)
-			/* the peer is still connecting, and must not be treated like one that was
-			 * up */
+			/* a peer that still connects is not reported like one that was up */
 			break;
 		LOG_WARN("peer '%s': no sign of life for %d s", peer->who.name,
 			 (int)(peer->control.alive.cfg.suspect_ns / CLOCK_S_NS));
@@ -251,13 +256,17 @@ static void ctl_heard_on_channels(struct engine_peer *peer, int64_t now)
 	}
 }
 
+/* One heartbeat of a peer: looks at its channels and rails, sends a heartbeat frame if one is
+ * due, and judges whether the peer lives. Any of these steps may end the peer. At the end sets
+ * the timer to the next heartbeat. */
 static void ctl_beat(struct engine_peer *peer, int64_t now_ns)
 {
 	struct engine_peer *holder;
 	enum core_alive_verdict verdict;
 	int64_t due;
 
-	/* A late timer means that this process was stopped: first count what arrived meanwhile. */
+	/* A late timer means that this process was stopped. So what arrived meanwhile is counted
+	 * before anything is judged. */
 	ctl_heard_on_channels(peer, now_ns);
 	carrier_look(peer, now_ns);
 	losses_look(peer, now_ns);
@@ -295,7 +304,7 @@ static void ctl_beat(struct engine_peer *peer, int64_t now_ns)
 		ctl_on_lost(peer, TCPX_ERR_PEER_SILENT, 0);
 	if (peer->control.link && peer->control.stuck_ns &&
 	    now_ns - peer->control.stuck_ns >= peer->link.session->tuning.silent_ns) {
-		/* If something still arrives from the peer, only our packets are lost: it does
+		/* The peer may still be heard: then only our packets are lost, so the peer does
 		 * not hear us. */
 		peer_die(peer, TCPX_ERR_PEER_SILENT, 0, "peer silent: it acknowledges nothing");
 		return;
@@ -312,7 +321,7 @@ void peer_beat(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, control.timer);
 
-	/* A peer that dies before it is up is freed at once, so hold a reference. */
+	/* a peer that dies before it is up is freed at once, so hold a reference */
 	peer_get(peer);
 	ctl_beat(peer, now_ns);
 	peer_put(peer);

@@ -8,21 +8,22 @@
 #include "engine/peer/peer_calls.h"
 #include "engine/peer/peer_route.h"
 
-/* A dial that is under way. It is in peer->dialling.control or peer->dialling.channel until it is
- * connected, failed or cancelled. */
+/* A dial that is under way. It is in peer->dialling.control or peer->dialling.channel until it
+ * has led to a connection, failed or been cancelled. */
 struct peer_dial {
 	struct ctl_race *race;
 	struct engine_peer *peer;
-	uint32_t channel, epoch; /* of a channel's dial */
-	unsigned count;
+	uint32_t channel, epoch; /* of the channel; unused for a control connection */
+	unsigned count;		 /* number of ways */
 	struct peer_way ways[PEER_WAYS];
-	tcpx_status missed[PEER_WAYS];
-	tcpx_error refusal; /* dial of a control connection: why this side refused the answer */
+	tcpx_status missed[PEER_WAYS]; /* why each way failed; 0: it did not */
+	tcpx_error refusal; /* for a control connection: why this side refused the answer */
 };
 
-/* NULL: no memory, and the last error is set. */
+/* Returns a new dial. NULL: no memory, and the last error is set. */
 struct peer_dial *peer_dial_new(struct engine_peer *peer);
-/* Starts to dial all ways. Copies them; the caller's, which contain the key, are wiped. */
+/* Starts to dial all ways, in a race. Copies `ways` and then wipes the caller's, which contain
+ * the key. */
 tcpx_status peer_dial_race(struct peer_dial *dial, const struct ctl_race_opts *race,
 			   struct ctl_dial_opts ways[PEER_WAYS]);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dialling side of a control connection: dials it, and again when it is lost. */
+/* The dialling side of a control connection: dials it, and dials it again when it is lost. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +12,7 @@
 #include "engine/peer/peer_dial.h"
 #include "sys/addr.h"
 
+/* Whether the session that answers has proved its key. */
 static bool dial_is_proven(const struct engine_session *session, const struct wire_hello *answer)
 {
 	return session->identity.own.there && answer->identity.there;
@@ -20,7 +21,8 @@ static bool dial_is_proven(const struct engine_session *session, const struct wi
 #define OTHER_KEY "the session that answers has another key than expected"
 #define OTHER_KEY_NEXT "compare the expected key with the key of the other side"
 
-/* Refuses an answer that was authenticated. The caller gets this error. */
+/* Refuses an authenticated answer. The error is kept in dial->refusal, for the caller of the
+ * connect. Returns status. */
 static tcpx_status dial_refuse(struct peer_dial *dial, tcpx_status status, const char *what,
 			       const char *next)
 {
@@ -30,8 +32,8 @@ static tcpx_status dial_refuse(struct peer_dial *dial, tcpx_status status, const
 	return status;
 }
 
-/* Checks that the session that answered is the wanted one. If its own dial has become a link
- * meanwhile, ours ends with ERR_EXISTS. */
+/* Checks that the session that answered is the wanted one. ERR_EXISTS: this session has a link
+ * with it by now, or another dial to it. Other errors: the wrong session answered. */
 static tcpx_status dial_agrees(void *arg, const struct wire_hello *answer)
 {
 	struct peer_dial *dial = arg;
@@ -44,7 +46,7 @@ static tcpx_status dial_agrees(void *arg, const struct wire_hello *answer)
 		return dial_refuse(dial, TCPX_ERR_AUTH, OTHER_KEY, OTHER_KEY_NEXT);
 	if (!memcmp(answer->uuid, session->uuid, sizeof(answer->uuid)))
 		return !memcmp(peer->dialling.hello.want_uuid, session->uuid, sizeof(answer->uuid))
-			       ? TCPX_OK /* a session may be its own peer */
+			       ? TCPX_OK /* this session dialled itself by its own info */
 			       : dial_refuse(
 					 dial, TCPX_ERR_INVALID, "this session itself answered",
 					 "name another session's address; a session connects to "
@@ -70,8 +72,8 @@ static void dial_control_missed(void *arg, unsigned at, tcpx_status status, int 
 static void dial_control_done(void *arg, unsigned at, tcpx_status status, int err,
 			      const struct ctl_conn *conn);
 
-/* Dials all addresses, one after the other with a pause before the next. False: no dial could be
- * started; the last error says why. */
+/* Dials all addresses, one after the other, with a head start for each. False: no dial could be
+ * started, and the last error says why. */
 static bool dial_control_start(struct engine_peer *peer)
 {
 	struct ctl_dial_opts opts[PEER_WAYS] = {0};
@@ -107,6 +109,7 @@ static bool dial_control_start(struct engine_peer *peer)
 	return true;
 }
 
+/* Called after a pause: dials again, unless the peer's own dial has become the link. */
 static void dial_await_due(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, dialling.redial_timer);
@@ -119,9 +122,9 @@ static void dial_await_due(struct sys_timer *timer, int64_t now_ns)
 		peer_die_last(peer); /* no dial could be started */
 }
 
-/* The peer answers that it already has a link with this session, or dials one itself: that link
- * is used. If only the peer still knows of the link, the link will end there, so the dial is
- * repeated. */
+/* Called when the peer answered that it already has a link with this session, or dials one
+ * itself. If this end knows that link, it is used. If only the peer knows it, it will end there,
+ * so the dial is repeated after a pause. */
 static void dial_exists(struct engine_peer *peer, const struct ctl_conn *conn)
 {
 	struct engine_session *session = peer->link.session;
@@ -144,8 +147,8 @@ static void dial_exists(struct engine_peer *peer, const struct ctl_conn *conn)
 	if (other) {
 		peer->dialling.duplicate_of = other->slot_id;
 		peer_put(other);
-		/* Callers that used the handle meanwhile get an error; when they use it again,
-		 * they get that link. */
+		/* Callers that used the handle meanwhile get this error. When they use the handle
+		 * again, they get the other link. */
 		peer_die(peer, peer->reconnect.successor ? TCPX_ERR_PEER_CLOSED : TCPX_ERR_EXISTS,
 			 0, "already linked");
 		return;
@@ -156,6 +159,8 @@ static void dial_exists(struct engine_peer *peer, const struct ctl_conn *conn)
 		      clock_now_ns() + 50 * CLOCK_MS_NS);
 }
 
+/* Called when the first dial of a control connection has ended: the link comes up, an existing
+ * link is used (ERR_EXISTS), or the peer ends with the reason. */
 static void dial_control_done(void *arg, unsigned at, tcpx_status status, int err,
 			      const struct ctl_conn *conn)
 {
@@ -169,7 +174,7 @@ static void dial_control_done(void *arg, unsigned at, tcpx_status status, int er
 	peer->dialling.control = NULL;
 	if (status == TCPX_OK) {
 		peer->rails.local = way.local;
-		/* without the pauses before the ways that were tried first */
+		/* not counting the head starts of the ways before it */
 		peer->rails.took_ns =
 			clock_now_ns() - peer->rails.dialled_ns - at * CTL_HEAD_START_NS;
 		status = peer_control_up(peer, conn, true);
@@ -200,16 +205,17 @@ static void dial_control_done(void *arg, unsigned at, tcpx_status status, int er
 	peer_die(peer, status, err, what);
 }
 
-/* Control thread: starts the dial for which the peer holds all that is needed. */
+/* Starts the dial of a peer whose addresses and authentication are set. Control thread. */
 void peer_dial_start(struct engine_peer *peer)
 {
 	if (peer->link.core_ready || peer->died)
-		return; /* the peer's own dial was faster */
+		return; /* the peer's own dial has become the link */
 	peer_connect_timer(peer);
 	if (!dial_control_start(peer))
 		peer_die_last(peer); /* no dial could be started */
 }
 
+/* Called when an attempt to dial a lost control connection has ended. */
 static void dial_control_again(void *arg, unsigned at, tcpx_status status, int err,
 			       const struct ctl_conn *conn)
 {
@@ -240,7 +246,8 @@ static void dial_control_due(struct sys_timer *timer, int64_t now_ns)
 	peer_dial_control(peer);
 }
 
-/* Control thread. The timer for connecting is free once the peer is up, so this uses it. */
+/* Dials the control connection again after 100 ms. Uses the timer for connecting, which is free
+ * once the peer is up. Control thread. */
 void peer_control_later(struct engine_peer *peer)
 {
 	peer->dialling.connect_timer.fn = dial_control_due;
@@ -248,7 +255,7 @@ void peer_control_later(struct engine_peer *peer)
 		      clock_now_ns() + 100 * CLOCK_MS_NS);
 }
 
-/* Dials the control connection again, each time over another rail. */
+/* Dials a lost control connection again, at each attempt first over another rail. */
 void peer_dial_control(struct engine_peer *peer)
 {
 	struct ctl_dial_opts opts[PEER_WAYS] = {0};
@@ -259,7 +266,7 @@ void peer_dial_control(struct engine_peer *peer)
 
 	if (peer->died || peer->dialling.control || peer->control.link)
 		return;
-	peer->dialling.control_tries++; /* so that the rail that was lost is not tried first */
+	peer->dialling.control_tries++; /* so that the rail that was lost is not the first */
 	dial = peer_dial_new(peer);
 	if (!dial) {
 		peer_control_later(peer);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The identity of a session and of its peers: by their keys, never by a mere claim. */
+/* The identity of a session and of its peers: who they are is proved by keys, never by a mere
+ * claim. */
 #include "engine/peer/peer_identity.h"
 
 #include <string.h>
@@ -63,8 +64,8 @@ static bool identity_same_uuid(const uint8_t *a, const uint8_t *b)
 	return !memcmp(a, b, WIRE_UUID_BYTES);
 }
 
-/* Ends links of earlier runs of the session with this key. A name alone does not identify a
- * session. */
+/* Ends the links of earlier runs of the session that has the peer's key. A name would not do,
+ * because any session can use it. */
 static void identity_end_earlier(struct engine_session *session, const struct engine_peer *peer)
 {
 	for (;;) {

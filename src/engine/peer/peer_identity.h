@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The identity of a session and of its peers: by their keys, never by a mere claim.
- * docs/design/trust.md. */
+/* The identity of a session and of its peers: who they are is proved by keys, never by a mere
+ * claim (docs/design/trust.md). */
 #ifndef ENGINE_PEER_PEER_IDENTITY_H
 #define ENGINE_PEER_PEER_IDENTITY_H
 
@@ -8,27 +8,28 @@
 #include "engine/link/engine.h"
 #include "wire/hello.h"
 
-/* Called when a session opens, after its options, which may name an identity file: makes its key,
- * incarnation and uuid. */
+/* Called when a session opens, after its options were read, since they may name an identity file:
+ * makes its key, incarnation and uuid. */
 tcpx_status identity_of_session(struct engine_session *session);
 
-/* Whether the session of this info proves its key. It does if both ends have a crypto library. */
+/* Whether the session of this info will prove its key: the info has one, and both ends have a
+ * crypto library. */
 bool identity_is_keyed(const struct wire_info *info);
-/* ERR_INVALID: the info's key does not match its uuid. */
+/* Checks that the info's key matches its uuid. ERR_INVALID: it does not. */
 tcpx_status identity_check_info(const struct wire_info *info);
 
-/* Whether the peer has the key that the dial expects. */
+/* Whether the peer has proved the key that the dial expects. True if the dial expects none. */
 bool peer_is_expected(const struct engine_peer *peer, const struct engine_peer *dial);
 
-/* On the control thread, when a control connection is up: */
+/* The functions below are called on the control thread, when a control connection is up. */
 
-/* Whether the peer claims, without proof, the uuid of a session that has proven itself, of one
- * that is being dialled by its key, or of this session. */
+/* Whether the peer is an impostor: it claims without proof the uuid of this session, of a peer
+ * that has proved itself, or of one that is dialled by its key. */
 bool identity_is_impostor(struct engine_session *session, const struct ctl_conn *conn);
-/* Counts an impostor, whose link is ended, and logs it at times. */
+/* Counts an impostor, and logs it at times. The caller ends its link. */
 void identity_count_impostor(struct engine_session *session, const struct sockaddr_storage *addr);
-/* The peer has proven itself: ends the links of impostors that claimed its uuid, and those of
- * earlier runs of its session. */
+/* Called when the peer has proved itself: ends the links of impostors that claimed its uuid, and
+ * those of earlier runs of its session. */
 void identity_end_others(struct engine_session *session, struct engine_peer *peer);
 
 #endif

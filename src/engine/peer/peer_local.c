@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dials data channels through shared memory, and falls back to TCP when the peer is on another host
- * or belongs to another user. */
+/* Dials data channels through shared memory. If the peer is on another host or belongs to another
+ * user, the channels go over TCP. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "engine/peer/peer_calls.h"
 
-#define LOCAL_TRIES 4 /* how often a channel is dialled if the peer closes without an answer */
+#define LOCAL_TRIES 4 /* dials per channel that the peer may end without an answer */
 
-/* A channel that the peer has not yet accepted. It is in peer->shared_memory.dial until then. */
+/* A dial that the peer has not answered. It is in peer->shared_memory.dial until then. */
 struct peer_local_dial {
 	struct transport_dial *dial;
 	struct engine_peer *peer;
 	uint32_t channel, epoch;
 };
 
-/* Handles a failed dial; the last error says why. False: use TCP. */
+/* Handles a failed dial of a channel; the last error says why. True: it is dialled again, or the
+ * peer has ended. False: it is to be dialled over TCP. */
 static bool local_channel_failed(struct engine_peer *peer, uint32_t channel, tcpx_status status)
 {
 	bool only = peer->link.session->flags & TCPX_SESSION_LOCAL_ONLY;
 	tcpx_error why;
 
 	switch (status) {
-	case TCPX_ERR_PEER_CLOSED: /* the peer had no memory for the channel, or failed otherwise */
+	/* the peer had no memory for the channel, or failed in another way */
+	case TCPX_ERR_PEER_CLOSED:
 		if (!peer->counted_up &&
 		    peer->shared_memory.tries++ >= LOCAL_TRIES * (peer->nbulk + 1))
 			break;
@@ -40,7 +42,7 @@ static bool local_channel_failed(struct engine_peer *peer, uint32_t channel, tcp
 	default:
 		break;
 	}
-	if (!peer->shared_memory.have_offer) /* another channel has failed already */
+	if (!peer->shared_memory.have_offer) /* a channel that failed earlier has decided this */
 		return only;
 	peer->shared_memory.have_offer = false;
 	why = *error_last();
@@ -72,7 +74,8 @@ static void local_channel_done(void *arg, tcpx_status status, struct net_chan *n
 		peer_dial_channel(peer, dial.channel);
 }
 
-/* Starts a dial. Only a peer that answers can refuse a channel early enough to use tcp instead. */
+/* Starts a dial. A channel with a peer that does not answer dials is attached at once, and cannot
+ * be refused any more. */
 static tcpx_status local_channel_start(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
 {
 	struct peer_local_dial *dial = malloc(sizeof(*dial));

@@ -16,6 +16,7 @@
 #include "sys/sock.h"
 
 #define ALL_BITS 128
+/* time that a dial of a link's further connection has */
 #define DIAL_NS (5 * CLOCK_S_NS)
 
 void peer_addr_from_wire(const struct wire_address *from, struct sockaddr_storage *out)
@@ -56,8 +57,8 @@ void peer_addr_to_wire(const struct sockaddr_storage *from, struct wire_address 
 	}
 }
 
-/* The index of an interface means nothing on another host: a link-local address is used on the
- * interface of `local`. */
+/* Sets the interface of a link-local address to that of `local`. The index of an interface means
+ * nothing on another host, so the one that came with the address cannot be used. */
 static void route_take_scope(struct sockaddr_storage *addr, const struct sockaddr_storage *local)
 {
 	if (sys_addr_is_link_local(addr) && sys_addr_is_link_local(local))
@@ -78,7 +79,7 @@ void peer_route_opts(const struct peer_way *way, struct ctl_dial_opts *opts)
 
 void peer_route_hello(struct engine_peer *peer, struct ctl_dial_opts *opts, uint8_t role)
 {
-	/* the acceptor judges by the address that it sees */
+	/* the acceptor knows only the source address that it sees */
 	int loopback = sys_addr_is_loopback(&opts->remote) &&
 		       (!opts->local.ss_family || sys_addr_is_loopback(&opts->local));
 
@@ -97,7 +98,7 @@ static bool route_same_end(const struct sockaddr_storage *a, const struct sockad
 	return a->ss_family == b->ss_family && (!a->ss_family || sys_addr_same_host(a, b));
 }
 
-/* Adds the way if it is not in the list. */
+/* Adds the way unless it is in the list or the list is full. */
 static void route_add_way(struct peer_way *ways, unsigned *count, const struct peer_way *way)
 {
 	for (unsigned i = 0; i < *count; i++)
@@ -109,7 +110,7 @@ static void route_add_way(struct peer_way *ways, unsigned *count, const struct p
 		ways[(*count)++] = *way;
 }
 
-/* Whether the rail has a source address for packets to remote. */
+/* Whether the rail has an address from which packets can be sent to `remote`. */
 static bool route_rail_serves(const struct engine_session *session, uint32_t rail,
 			      const struct sockaddr_storage *remote)
 {
@@ -119,8 +120,9 @@ static bool route_rail_serves(const struct engine_session *session, uint32_t rai
 	       !sys_addr_is_any(local);
 }
 
-/* The rail whose address the kernel's routing table chooses as source, or PEER_RAIL_NONE. If the
- * user named exactly one address of the family, it is that rail, whatever the routes say. */
+/* Returns the rail whose address the kernel's routing table chooses as the source for `remote`,
+ * or PEER_RAIL_NONE. If the user named exactly one address of the family, returns that rail,
+ * whatever the table says. */
 static uint32_t route_rail_by_kernel(const struct engine_session *session,
 				     const struct sockaddr_storage *remote)
 {
@@ -163,8 +165,9 @@ static void route_say_own_address(const struct engine_peer *peer,
 		 sys_addr_host_text(addr, text));
 }
 
-/* Adds the sources that the user named, in turn, although the routing table chooses none of them.
- * An address is added without a source of its family only if there is no other way. */
+/* Adds ways to addresses for which the routing table chooses none of the named rails: from each
+ * rail of the family in turn. Only if that gives no way at all, an address is added without a
+ * source. skip: addresses that are decided already. */
 static void route_add_in_turn(const struct engine_peer *peer, const bool *skip,
 			      struct peer_way *ways, unsigned *count)
 {
@@ -203,7 +206,7 @@ unsigned peer_route_first(const struct engine_peer *peer, struct peer_way *ways)
 		struct peer_way way = route_way_by(session, rail, addr);
 
 		settled[i] = true;
-		/* At an address that this host has as well, another process would answer. */
+		/* Not an address that this host has as well: there another process would answer. */
 		if (elsewhere && here_is(&here, addr))
 			route_say_own_address(peer, addr);
 		else if (rail != PEER_RAIL_NONE || session->rails.any_source ||
@@ -218,8 +221,9 @@ unsigned peer_route_first(const struct engine_peer *peer, struct peer_way *ways)
 	return count;
 }
 
-/* Chooses the peer's address for a rail: one in the rail's subnet, else one of its family, by the
- * rail's number. An address that this host has as well counts only if the peer is on this host. */
+/* Chooses the peer's address for a rail: one in the rail's subnet; else one of the rail's family,
+ * by the rail's number. An address that this host has as well counts only if the peer is on this
+ * host. False: there is none. */
 static bool route_pick_remote(const struct engine_peer *peer, uint32_t rail,
 			      struct sockaddr_storage *out)
 {
@@ -258,7 +262,7 @@ bool peer_route_over(const struct engine_peer *peer, uint32_t rail, struct peer_
 	return true;
 }
 
-/* The way of the control connection, which is known to work. */
+/* Returns the way of the control connection, which works. */
 static struct peer_way route_control_way(const struct engine_peer *peer)
 {
 	const struct engine_session *session = peer->link.session;
@@ -283,7 +287,8 @@ unsigned peer_route_channel(const struct engine_peer *peer, uint32_t channel, st
 	const struct engine_session *session = peer->link.session;
 	const struct peer_way control = route_control_way(peer);
 	uint32_t home = peer_route_home(peer, channel);
-	/* while the peer connects, its own rail and the way of the control connection are enough */
+	/* while the peer connects, the channel's own rail and the way of the control connection
+	 * are enough */
 	uint32_t others = peer->counted_up ? session->rails.count : 1;
 	struct peer_way way;
 	unsigned count = 0;
@@ -322,8 +327,8 @@ uint32_t peer_route_home(const struct engine_peer *peer, uint32_t channel)
 	return (channel ? channel - 1 : peer->nbulk) % peer->link.session->rails.count;
 }
 
-/* An info names every address of its host. If this host lacks one of them, the peer is on another
- * host. */
+/* Whether the peer is on another host. An info names every address of its host, so if this host
+ * lacks one of them, it is another host. */
 static bool route_is_elsewhere(const struct here *here, const struct wire_info *info)
 {
 	for (uint32_t i = 0; i < info->naddrs && here->count; i++) {
@@ -349,8 +354,8 @@ void peer_route_targets(struct engine_peer *peer, const struct wire_info *info)
 		peer_addr_from_wire(&info->addrs[i], addr);
 		for (uint32_t r = 0; session->rails.named && r < session->rails.count; r++)
 			route_take_scope(addr, &session->rails.at[r]);
-		/* At an address that this host has as well (127.0.0.1, a container bridge),
-		 * another process would answer. */
+		/* Not an address that this host has as well (127.0.0.1, a container bridge):
+		 * there another process would answer. */
 		if (elsewhere && here_is(&here, addr))
 			route_say_own_address(peer, addr);
 		else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The routes of connections to a peer. Control thread unless it says otherwise. */
+/* The routes of connections to a peer. Control thread unless a comment says otherwise. */
 #ifndef ENGINE_PEER_PEER_ROUTE_H
 #define ENGINE_PEER_PEER_ROUTE_H
 
@@ -15,32 +15,35 @@ void peer_addr_to_wire(const struct sockaddr_storage *from, struct wire_address 
 #define PEER_WAYS CTL_RACE_WAYS
 #define PEER_RAIL_NONE UINT32_MAX
 
-/* A way to the peer: both addresses of a connection. `local` without a family: the kernel
- * chooses. */
+/* A way to the peer: the two addresses of a connection. If `local` has no family, the kernel
+ * chooses the source. */
 struct peer_way {
 	struct sockaddr_storage remote, local;
 	uint32_t rail; /* the rail of `local`; PEER_RAIL_NONE: none */
 };
 
-/* Fills in both ends of a connection. */
+/* Fills in the addresses and source ports of a dial. */
 void peer_route_opts(const struct peer_way *way, struct ctl_dial_opts *opts);
-/* Fills in how a further connection of a link authenticates. opts has its two ends already. */
+/* Fills in how a further connection of a link authenticates, and its deadline. The addresses of
+ * opts are set already. */
 void peer_route_hello(struct engine_peer *peer, struct ctl_dial_opts *opts, uint8_t role);
-/* Each of these fills in up to PEER_WAYS ways, best first, and returns how many. This one is for
- * the first control connection: the peer's addresses in their order, each from the source address
- * that the routing table chooses among the rails. */
+/* Fills in up to PEER_WAYS ways for the first control connection, best first, and returns how
+ * many: the peer's addresses in their order, each from the source address that the routing table
+ * chooses among the rails. */
 unsigned peer_route_first(const struct engine_peer *peer, struct peer_way *ways);
-/* For a channel: its own rail unless that is dead; then the way of the control connection, which
- * is known to work; and if the peer is up, the other rails. */
+/* Fills in up to PEER_WAYS ways for a channel, best first, and returns how many: its own rail
+ * unless that is dead, then the way of the control connection, which is known to work; if the
+ * peer is up, then the other rails. */
 unsigned peer_route_channel(const struct engine_peer *peer, uint32_t channel,
 			    struct peer_way *ways);
-/* For a control connection that was lost: all rails, beginning with `first`. */
+/* Fills in up to PEER_WAYS ways for a control connection that was lost, and returns how many:
+ * over all rails, beginning with rail `first`, then as before. */
 unsigned peer_route_again(const struct engine_peer *peer, uint32_t first, struct peer_way *ways);
-/* The rail that a channel belongs to. */
+/* The rail that a channel belongs to: it is tried first, and the channel returns to it. */
 uint32_t peer_route_home(const struct engine_peer *peer, uint32_t channel);
 /* The way over one rail. False: the rail has no address, or the peer has none of its family. */
 bool peer_route_over(const struct engine_peer *peer, uint32_t rail, struct peer_way *out_way);
-/* Takes over the addresses to dial from an info. Any thread. */
+/* Sets the addresses to dial from an info. Any thread. */
 void peer_route_targets(struct engine_peer *peer, const struct wire_info *info);
 
 #endif

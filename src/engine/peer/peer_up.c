@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A peer is up once all its channels are. A timer limits how long that may take. */
+/* A peer is up when all its channels are up or given up. A timer limits how long that may take. */
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -37,6 +37,8 @@ void peer_check_up(struct engine_peer *peer)
 		session_accepted(session, peer);
 }
 
+/* The time for connecting is over: lets the peer come up without late plugin channels, or ends
+ * it. */
 static void peer_connect_due(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, dialling.connect_timer);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rails that do not reach the peer: the dialling side avoids them, logs it once, and tries them
- * again. */
+/* Rails over which the peer cannot be reached: the dialling side avoids them, logs that once, and
+ * tries them again. */
 #include "engine/peer/rails.h"
 
 #include <net/if.h>
@@ -17,9 +17,10 @@
 #include "sys/iface.h"
 
 #define AGAIN_NS CLOCK_S_NS /* pause before a rail is tried again; doubled by each failed attempt */
-#define AGAIN_DOUBLED_MAX 6
+#define AGAIN_DOUBLED_MAX 6 /* so many failed attempts double the pause */
+/* time that an attempt over an avoided rail has */
 #define PROBE_NS (2 * CLOCK_S_NS)
-/* a rail that has worked for so long starts with AGAIN_NS when it fails again */
+/* a rail that has worked for so long has AGAIN_NS as its first pause when it fails again */
 #define GOOD_NS (60 * CLOCK_S_NS)
 
 static const char *rail_cause(tcpx_status status)
@@ -38,6 +39,7 @@ static const char *rail_cause(tcpx_status status)
 	}
 }
 
+/* Logs that a rail does not lead to the peer; once for a session, until the rail works again. */
 static void rail_say(struct engine_peer *peer, const struct peer_way *way, tcpx_status status)
 {
 	struct engine_session *session = peer->link.session;
@@ -75,7 +77,7 @@ void rail_failed(struct engine_peer *peer, const struct peer_way *way, tcpx_stat
 		return;
 	rail = &peer->rails.at[way->rail];
 	if (rail->dead)
-		return; /* the dial of another channel has already failed over this rail */
+		return; /* another channel's dial has failed over this rail already */
 	if (rail->back_ns && clock_now_ns() - rail->back_ns > GOOD_NS)
 		rail->tries = 0;
 	rail->dead = true;
@@ -115,8 +117,8 @@ static void rail_probe_done(void *arg, tcpx_status status, int err, const struct
 	rail_works(peer, peer->rails.probed);
 }
 
-/* Tries a rail by dialling like a channel. The number is that of a channel that exists, with an
- * invalid epoch, so the peer closes the connection at once. */
+/* Tries an avoided rail by a dial like that of a channel, for a channel that exists and with an
+ * epoch that none can have (0), so that the peer closes the connection at once. */
 static void rail_probe(struct engine_peer *peer, uint32_t at)
 {
 	struct ctl_dial_opts opts = {0};
@@ -141,8 +143,8 @@ static void rail_probe(struct engine_peer *peer, uint32_t at)
 	rail_again_later(&peer->rails.at[at]);
 }
 
-/* Channels that moved to another rail end their connection and dial over their own rail again.
- * One of them stays up, or the peer would be lost. */
+/* Gives up connections of channels that moved to another rail, if their own rail works again, so
+ * that they are dialled over it. One channel stays up meanwhile, or the peer would be lost. */
 static void rails_come_back(struct engine_peer *peer, int64_t now_ns)
 {
 	uint32_t up = path_mtu_settled(peer, now_ns), away = 0;

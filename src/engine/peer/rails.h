@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rails of the dialling side that do not reach the peer: avoided, logged once, tried again. Control
- * thread. */
+/* Rails of the dialling side over which the peer cannot be reached: avoided, logged once, tried
+ * again. Control thread. */
 #ifndef ENGINE_PEER_RAILS_H
 #define ENGINE_PEER_RAILS_H
 
 #include "engine/peer/peer_route.h"
 
-/* A connection over that way failed, or was slower than another one: its rail is avoided. */
+/* Called when a connection over that way failed, or was slower than another one: its rail is
+ * avoided from now on. */
 void rail_failed(struct engine_peer *peer, const struct peer_way *way, tcpx_status status);
-/* A connection over that rail is up. If the rail was avoided, its channels return to it. */
+/* Called when a connection over rail `at` is up. If the rail was avoided, its channels return to
+ * it. */
 void rail_works(struct engine_peer *peer, uint32_t at);
-/* Whether the rail may be dialled: it is not avoided, or another attempt is due. */
+/* Whether the rail may be dialled: it is not avoided, or its next attempt is due. */
 bool rail_tried(const struct engine_peer *peer, uint32_t rail);
-/* At each heartbeat: tries avoided rails again, and moves channels back to rails that work
- * again. */
+/* Called at each heartbeat: tries avoided rails again, and moves channels back to their own rails
+ * that work again. */
 void rails_look(struct engine_peer *peer, int64_t now_ns);
-/* An interface changed: avoided rails are tried again now. */
+/* Called when an interface has changed: avoided rails are tried again at the next heartbeat. */
 void rails_now(struct engine_peer *peer);
 void rail_probe_cancel(struct engine_peer *peer);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dialling again, the control thread's part: begins the dial when the pause is over. */
+/* Dialling a lost peer again, the control thread's part: begins the dial after the pause. */
 #include "base/clock.h"
 #include "engine/request/reconnect.h"
 #include "engine/peer/peer_calls.h"
@@ -7,7 +7,7 @@
 static void reconnect_begin(struct engine_peer *peer)
 {
 	if (peer->link.core_ready || peer->died)
-		return; /* the peer's own dial was faster */
+		return; /* the peer's own dial has become the link */
 	peer->reconnect.awaiting = false;
 	reconnect_attempted(peer);
 	peer_dial_start(peer);

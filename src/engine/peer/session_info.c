@@ -15,7 +15,8 @@
 #include "sys/iface.h"
 
 #define ADVERTISE_NS (10 * CLOCK_S_NS) /* time limit for name look-ups */
-#define ADVERTISE_MAX 280	       /* longest entry: a name and a port */
+/* longest entry of `advertise` in bytes: a name and a port */
+#define ADVERTISE_MAX 280
 
 tcpx_status session_option_error(enum config_id id, const char *text)
 {
@@ -43,8 +44,8 @@ static void advertised_add_address(struct wire_address *addrs, uint32_t *count,
 	addrs[(*count)++].port = port;
 }
 
-/* From where an address can be reached: 0 anywhere, 1 on its network segment, 2 on this host
- * only. */
+/* From where an address can be reached: 0: from anywhere; 1: from its network segment; 2: from
+ * this host only. */
 static unsigned advertised_reach(const struct sys_iface *iface)
 {
 	if (iface->loopback)
@@ -52,7 +53,8 @@ static unsigned advertised_reach(const struct sys_iface *iface)
 	return sys_addr_is_link_local(&iface->addr) ? 1 : 0;
 }
 
-/* The value of TCPX_CTRL_IP. *out_set: whether it is set. */
+/* Reads TCPX_CTRL_IP. *out_set: whether it is set; if it is not, OK is returned without an
+ * address. */
 static tcpx_status advertised_published(uint16_t port, struct sockaddr_storage *out_addr,
 					bool *out_set)
 {
@@ -80,8 +82,8 @@ static bool advertised_same_address(const struct wire_address *a, const struct w
 	       !memcmp(a->bytes, b->bytes, sizeof(a->bytes));
 }
 
-/* Moves the address of TCPX_CTRL_IP to the front if this host has it. Any other address, such as
- * that of a NAT or a service, replaces all. */
+/* Moves the address of TCPX_CTRL_IP to the front if it is one of addrs. If it is another one,
+ * such as that of a NAT or a service, it replaces all. */
 static void advertised_publish(const struct engine_session *session, struct wire_address *addrs,
 			       uint32_t *count)
 {
@@ -103,7 +105,7 @@ static void advertised_publish(const struct engine_session *session, struct wire
 	*count += !*count;
 }
 
-/* Resolves one entry: an address or a name, with or without a port. */
+/* Adds the addresses of one entry to out: an address or a name, with or without a port. */
 static tcpx_status advertised_advertise_one(const char *text, int64_t deadline_ns,
 					    struct wire_address *out, uint32_t *count)
 {
@@ -151,8 +153,9 @@ tcpx_status session_advertised_find(const struct engine_session *session,
 	return TCPX_OK;
 }
 
-/* The addresses at which this session listens. A wildcard stands for all addresses of the host,
- * those that can be reached from most places first, since only WIRE_ADDR_MAX are told. */
+/* If the option `advertise` names no addresses, these are the ones at which the session listens.
+ * A wildcard stands for all addresses of the host; those that can be reached from most places
+ * come first, since at most WIRE_ADDR_MAX are advertised. */
 uint32_t session_addresses(struct engine_session *session, struct wire_address addrs[WIRE_ADDR_MAX])
 {
 	struct sys_iface *ifaces;

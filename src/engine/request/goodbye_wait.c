@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Refused requests that wait for a goodbye of the peer, in the order in which they were refused. */
+/* Requests that the peer refused and that wait for its goodbye, in the order in which they were
+ * refused. */
 #include "engine/request/request_calls.h"
 #include "engine/request/goodbye_wait.h"
 
@@ -20,7 +21,8 @@ bool goodbye_wait_add(struct engine_request *request)
 
 	if (request->xfer.status != TCPX_ERR_REMOTE_KEY)
 		return false;
-	if (peer->link.core_done) { /* the goodbye came before the request's memory was free */
+	/* the goodbye has arrived, before the request's memory was free */
+	if (peer->link.core_done) {
 		request->xfer.status = peer->error.status;
 		return false;
 	}
@@ -65,7 +67,8 @@ void goodbye_waits_fail(struct engine_peer *peer, tcpx_status status)
 			status);
 }
 
-/* Ends the requests whose wait is over at `now_ns`. Returns when the next one is, or 0. */
+/* Ends the requests whose wait is over at `now_ns`. Returns when the wait of the next one is
+ * over; 0: none waits. */
 static int64_t goodbye_waits_expire(struct engine_peer *peer, int64_t now_ns)
 {
 	int64_t next = 0;
@@ -84,6 +87,7 @@ static int64_t goodbye_waits_expire(struct engine_peer *peer, int64_t now_ns)
 	return next;
 }
 
+/* Ends the requests whose wait is over, and sets the timer for the next one. */
 static void goodbye_waits_watch(struct engine_peer *peer, int64_t now_ns)
 {
 	int64_t next = goodbye_waits_expire(peer, now_ns);
@@ -97,7 +101,8 @@ static void goodbye_wait_due(struct sys_timer *timer, int64_t now_ns)
 	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, goodbye_wait.timer);
 
 	peer_get(peer);
-	/* On a busy machine the timer may be late, and the goodbye may have arrived unread. */
+	/* On a busy machine the timer may be late, and a goodbye may have arrived that was not
+	 * read yet. */
 	if (peer->control.link)
 		ctl_link_poll(peer->control.link);
 	if (!peer->died)

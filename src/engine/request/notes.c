@@ -23,7 +23,7 @@ static struct engine_peer *note_peer(const struct core_notify_in *msg)
 	return msg->from;
 }
 
-/* Called under link.lock. */
+/* Puts an arrived notification into the application's queue. The caller holds link.lock. */
 void note_published(struct engine_peer *peer, struct core_notify_in *msg)
 {
 	struct engine_session *session = peer->link.session;
@@ -55,6 +55,8 @@ static bool note_there(void *arg)
 	return there;
 }
 
+/* Takes the oldest notification for the application, which must release it later. False: there is
+ * none. */
 static bool note_take(struct engine_session *session, tcpx_notification *out)
 {
 	struct list_node *node;
@@ -106,7 +108,8 @@ tcpx_status engine_notify_take(struct engine_session *session, int64_t timeout_n
 	}
 }
 
-/* Frees a notification that the application has taken, and its reference to the peer. */
+/* Frees a notification that the application took, tells the core that it was read, and drops its
+ * reference to the peer. */
 static void note_release(struct engine_session *session, struct core_notify_in *msg)
 {
 	struct engine_peer *peer = note_peer(msg);
@@ -139,7 +142,8 @@ void engine_note_release(struct engine_session *session, tcpx_notification *noti
 	note_release(session, msg);
 }
 
-/* Frees all notifications, those that were taken and never released included. */
+/* Frees all notifications, also those that were taken and never released, all events, and the
+ * references of peers to accept. */
 void notes_drop_all(struct engine_session *session)
 {
 	tcpx_notification note;
@@ -177,7 +181,7 @@ void peer_event(struct engine_peer *peer, enum tcpx_event_type type, tcpx_status
 		return;
 	pthread_mutex_lock(&session->queue.lock);
 	ready_add(session, &session->queue.events, &event->node);
-	/* The application may never read events, so the oldest are dropped. */
+	/* the application may never read events, so at most 4096 are kept */
 	if (++session->queue.nevents > 4096) {
 		free(LIST_ENTRY(list_pop_front(&session->queue.events), struct engine_event, node));
 		session->queue.nevents--;
@@ -201,7 +205,7 @@ tcpx_status engine_event_take(struct engine_session *session, tcpx_event *out)
 	return TCPX_OK;
 }
 
-/* A peer that dialled this session is up. */
+/* Queues a peer that dialled this session and is up, for tcpx_session_accept(). */
 void session_accepted(struct engine_session *session, struct engine_peer *peer)
 {
 	peer_get(peer);

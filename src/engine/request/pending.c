@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests and notifications that are posted while the peer still connects wait here: the link
- * sends them once it is up, or ends them if it fails. */
+/* Requests and notifications that are posted while the peer still connects wait here. When the
+ * link is up it sends them; if connecting fails they end. */
 #include "engine/request/pending.h"
 #include "engine/request/reconnect.h"
 
@@ -10,9 +10,9 @@
 #include "base/error.h"
 #include "engine/request/request_calls.h"
 
-#define LOSSES_SAID 10 /* at most so many log lines in 10 s */
+#define LOSSES_SAID 10 /* most log lines about lost notifications in 10 s */
 
-/* A notification that belongs to no request. */
+/* A notification alone, which belongs to no request. */
 struct pending_note {
 	struct list_node node;
 	size_t bytes;
@@ -65,7 +65,8 @@ tcpx_status pending_note(struct engine_peer *peer, const void *data, size_t byte
 
 	if (bytes > TCPX_NOTIFY_MAX)
 		return TCPX_ERR_LIMIT;
-	/* The peer's notification budget is not known yet, so this session's is the limit. */
+	/* The peer's notification budget is not known yet, so this session's budget is the
+	 * limit. */
 	if (peer->pending.note_bytes + size > session->tuning.notify_budget)
 		return TCPX_ERR_AGAIN;
 	note = session_alloc(session, size);

@@ -1,35 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests and notifications that are posted while the peer still connects. Every call needs
- * link.lock unless it says otherwise. */
+/* Requests and notifications that are posted while the peer still connects. Link.lock must be
+ * held in all calls, unless a comment says otherwise. */
 #ifndef ENGINE_REQUEST_PENDING_H
 #define ENGINE_REQUEST_PENDING_H
 
 #include "engine/link/engine.h"
 
 void pending_init(struct engine_peer *peer);
-/* Whether a request or notification waits. */
+/* Whether a request or notification waits here. */
 bool pending_waits(const struct engine_peer *peer);
 /* Keeps an active request until the link is up. */
 void pending_add(struct engine_request *request);
-/* Ends a request that waits here. */
+/* Ends a request that waits here, with that status. */
 void pending_end(struct engine_request *request, tcpx_status status);
-/* Keeps a copy of a notification. ERR_AGAIN: too many bytes wait; ERR_LIMIT; ERR_NO_MEMORY. */
+/* Keeps a copy of a notification. ERR_AGAIN: too many bytes wait already; ERR_LIMIT: it is too
+ * long; ERR_NO_MEMORY. */
 tcpx_status pending_note(struct engine_peer *peer, const void *data, size_t bytes);
-/* At each heartbeat: sends the notifications for which the peer had no budget. */
+/* Called at each heartbeat: sends the notifications for which the peer had no budget before. */
 void pending_notes_go(struct engine_peer *peer);
-/* The link is up and its core exists: hands it the notifications, then the requests, each in
- * posted order. A request that the core does not accept ends with the core's status. */
+/* Called when the core of the link exists: hands it first the notifications, then the requests,
+ * both in the order in which they were posted. A request that the core does not accept ends with
+ * the core's status. */
 void pending_start(struct engine_peer *peer);
-/* The peer is dead. Returns how many notifications are lost. */
+/* Called when the peer is dead: ends the requests with status and drops the notifications.
+ * Returns how many notifications are lost. */
 uint32_t pending_fail(struct engine_peer *peer, tcpx_status status);
-/* Logs how many were lost. No lock held. */
+/* Logs how many notifications were lost, unless that is to be logged later. No lock held. */
 void pending_say_lost(struct engine_peer *peer, uint32_t notes);
-/* A region is deregistered: ends the requests here that use it. */
+/* Called when a region is deregistered: ends the requests here that use it, as uses() says. */
 void pending_forget(struct engine_peer *peer,
 		    bool (*uses)(const struct engine_request *request,
 				 const struct mem_region *region),
 		    const struct mem_region *region);
-/* Ends requests whose deadline has passed. Returns the next deadline, or 0. */
+/* Ends requests whose deadline has passed. Returns the next deadline; 0: there is none. */
 int64_t pending_expire(struct engine_peer *peer, int64_t now_ns);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The completion queue, and the wait for anything that the application can take. The queue's
- * nodes are inside the requests, so an ending request allocates nothing and the queue cannot
- * overflow. Its lock is a leaf: a poll never waits for a link. */
+/* The completion queue, and the wait for anything that the application can take. Queue nodes are
+ * inside the requests, so a request that ends allocates nothing and the queue cannot overflow.
+ * The queue's lock is a leaf: no other lock is taken while it is held, so a poll never waits
+ * for a link. */
 #include "engine/request/ready.h"
 
 #include <limits.h>
@@ -14,14 +15,15 @@
 #include "engine/channel/look.h"
 #include "sys/futex.h"
 
-/* Called under queue.lock. */
+/* Whether the application can take nothing now. The caller holds queue.lock. */
 static bool ready_nothing(const struct engine_session *session)
 {
 	return list_empty(&session->queue.completions) && list_empty(&session->queue.notes) &&
 	       list_empty(&session->queue.events);
 }
 
-/* Called under queue.lock. No system call unless the application uses the descriptor. */
+/* Makes the eventfd readable. Makes no system call unless the application asked for the
+ * descriptor. The caller holds queue.lock. */
 static void ready_signal(struct engine_session *session)
 {
 	uint64_t one = 1;
@@ -38,7 +40,7 @@ void ready_add(struct engine_session *session, struct list_node *list, struct li
 	list_push_back(list, node);
 	ready_signal(session);
 	if (!first)
-		return; /* the first entry has woken all waiters, and they look under the lock */
+		return; /* all waiters were woken for the first entry, and look under the lock */
 	if (session->queue.ready_lead)
 		lead_wake(session->queue.ready_lead);
 	atomic_fetch_add(&session->queue.ready_word, 1);
@@ -93,8 +95,8 @@ uint32_t engine_poll(struct engine_session *session, tcpx_completion *completion
 		__builtin_prefetch(node->next);
 		completions[taken++] = request->completion;
 		list_remove(node);
-		/* Only after the copy, since from here on another post may overwrite the
-		 * completion. */
+		/* Cleared after the copy: from here on the request may be posted again, which
+		 * overwrites the completion. */
 		atomic_store_explicit(&request->queued, false, memory_order_release);
 	}
 	if (taken)

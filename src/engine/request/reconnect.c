@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dials links again that have ended: when, for which handle, and what moves to the new link. */
+/* Dials links that have ended again: when, for which handle, and which requests are moved to the
+ * new link. */
 #include "engine/request/request_calls.h"
 #include "engine/request/reconnect.h"
 
@@ -9,17 +10,18 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-/* pause after the first attempt; doubled by each further one */
+/* pause after the first attempt; doubled by each further one, up to PAUSE_MAX_NS */
 #define PAUSE_NS (100 * CLOCK_MS_NS)
 #define PAUSE_MAX_NS CLOCK_S_NS
+/* least time between two log lines about lost notifications */
 #define LOST_SAID_NS (10 * CLOCK_S_NS)
 
-/* What is needed to dial a session. The links of one handle share it. Under session.lock. */
+/* What is needed to dial a session again. All links of one handle share it. Under session.lock. */
 struct reconnect_target {
 	uint32_t refs;
-	uint32_t tries; /* attempts since a link was last up */
-	int64_t due_ns; /* no attempt before this time */
-	int64_t timeout_ns;
+	uint32_t tries;	      /* attempts since a link was last up */
+	int64_t due_ns;	      /* the next attempt begins no earlier */
+	int64_t timeout_ns;   /* time that an attempt has */
 	tcpx_status failed;   /* how the last attempt ended; OK: none has since a link was up */
 	uint32_t lost_notes;  /* notifications that were lost and are not in the log */
 	int64_t lost_said_ns; /* when they were logged last; 0: never */
@@ -113,13 +115,14 @@ void reconnect_put(struct engine_peer *peer)
 	free(target);
 }
 
-/* Called under session.lock. The link of the handle now. */
+/* Returns the link that the handle of `peer` leads to now. The caller holds session.lock. */
 static struct engine_peer *reconnect_link(struct engine_peer *peer)
 {
 	return peer && peer->reconnect.now ? peer->reconnect.now : peer;
 }
 
-/* Called under session.lock. Whether the link ended for a reason that allows another one. */
+/* Whether the link has ended for a reason after which it may be dialled again. The caller holds
+ * session.lock. */
 static bool reconnect_allowed(struct engine_peer *peer)
 {
 	tcpx_status status = TCPX_OK;
@@ -130,7 +133,7 @@ static bool reconnect_allowed(struct engine_peer *peer)
 	link_unlock_only(&peer->link);
 	switch (status) {
 	case TCPX_OK:
-	case TCPX_ERR_PEER_RESTARTED: /* it would be another session */
+	case TCPX_ERR_PEER_RESTARTED: /* a new link would be with another session */
 	case TCPX_ERR_VERSION:
 	case TCPX_ERR_DISCONNECTED: /* the application asked for it */
 	case TCPX_ERR_SESSION_CLOSED:
@@ -140,8 +143,9 @@ static bool reconnect_allowed(struct engine_peer *peer)
 	}
 }
 
-/* Called under session.lock. The link with that session, if there is one. A session that is its
- * own peer needs both of the links that have its uuid, so neither counts. */
+/* Returns the link with that session. NULL: there is none. If the session is its own peer, both
+ * of its links have that uuid and are needed, so neither is returned. The caller holds
+ * session.lock. */
 static struct engine_peer *reconnect_linked(struct engine_session *session, const uint8_t *uuid,
 					    bool keyed)
 {
@@ -173,8 +177,9 @@ uint64_t reconnect_find(struct engine_session *session, const uint8_t *uuid, boo
 	return id;
 }
 
-/* Called under session.lock. Makes a link for the handle of `root`, whose last link was `old`.
- * The control thread dials it; until then the peer's own dial may also become the link. */
+/* Makes a new link for the handle of `root`, whose last link was `old`. The control thread dials
+ * it; before the dial is done, the peer's own dial may become the link instead. NULL: no memory.
+ * The caller holds session.lock. */
 static struct engine_peer *reconnect_link_new(struct engine_peer *root, struct engine_peer *old)
 {
 	struct engine_session *session = root->link.session;
@@ -194,7 +199,7 @@ static struct engine_peer *reconnect_link_new(struct engine_peer *root, struct e
 	memcpy(peer->who.uuid, old->who.uuid, sizeof(peer->who.uuid));
 	peer->who.keyed = old->who.keyed;
 	peer->dialling.hello = target->hello;
-	/* only this session is accepted: another one may have the address by now */
+	/* only the old session is accepted: another one may have the address by now */
 	memcpy(peer->dialling.hello.want_uuid, old->who.uuid,
 	       sizeof(peer->dialling.hello.want_uuid));
 	memcpy(peer->dialling.key, target->key, sizeof(peer->dialling.key));
@@ -203,7 +208,7 @@ static struct engine_peer *reconnect_link_new(struct engine_peer *root, struct e
 	peer->who.expects = old->who.expects;
 	memcpy(peer->who.expected, old->who.expected, sizeof(peer->who.expected));
 	link_lock(&old->link);
-	peer->error = old->error; /* until the link is up, this says why there is none */
+	peer->error = old->error; /* says why there is no link, until the new one is up */
 	link_unlock_only(&old->link);
 	list_push_back(&session->peer_list, &peer->node);
 	return peer;
@@ -241,7 +246,8 @@ struct engine_peer *reconnect_use(struct engine_session *session, uint64_t peer_
 	return peer;
 }
 
-/* Only attempts count: a link that the peer makes during the pause must not lengthen it. */
+/* Counts an attempt and sets the pause after it. Only attempts count, so that a link which the
+ * peer makes during the pause does not make the pause longer. */
 void reconnect_attempted(struct engine_peer *peer)
 {
 	struct reconnect_target *target = peer->reconnect.target;
@@ -310,8 +316,8 @@ void reconnect_up(struct engine_peer *peer)
 	link_unlock(&peer->link);
 }
 
-/* Called under link.lock of its peer: whether the request exists only as a handle, with nothing
- * under way. */
+/* Whether the request may be moved to another link: its link has ended, and no post or wait is
+ * under way. The caller holds link.lock of the request's peer. */
 static bool reconnect_movable(struct engine_request *request, uint64_t id,
 			      const struct engine_peer *from)
 {
@@ -333,7 +339,7 @@ bool reconnect_request(struct engine_request *request, uint64_t id)
 		link_lock(&from->link);
 		moved = reconnect_movable(request, id, from);
 		if (moved)
-			atomic_store(&request->peer, to); /* takes over the reference */
+			atomic_store(&request->peer, to); /* takes the reference over */
 		link_unlock(&from->link);
 	}
 	if (moved)

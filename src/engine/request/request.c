@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests: prepared, cancelled, released. */
+/* Prepares, cancels and releases requests. */
 #include <limits.h>
 #include <stdlib.h>
 
@@ -50,8 +50,8 @@ tcpx_status engine_request_prepare(struct engine_session *session, uint64_t peer
 	return TCPX_OK;
 }
 
-/* Called under link.lock with an active request: ends it as soon as its memory is no longer
- * used. */
+/* Has an active request ended as soon as its memory is no longer used. The caller holds
+ * link.lock. */
 static void request_stop(struct engine_request *request)
 {
 	if (request->pending)
@@ -107,7 +107,7 @@ tcpx_status engine_request_release(struct engine_session *session, uint64_t id)
 	link_unlock(&peer->link);
 	if (!active) {
 		completion_discard(request);
-		/* the reference of the handle; that of an active request is dropped at its end */
+		/* drops the handle's reference; that of an active request is dropped at its end */
 		request_put(request);
 	}
 	peer_put(peer);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request between its calls: how it is found, handed to the core, ended and freed. */
+/* A request between its calls: how it is found, given to the core, ended and freed. */
 #include <limits.h>
 #include <stdlib.h>
 
@@ -14,6 +14,7 @@
 #include "engine/request/ready.h"
 #include "sys/futex.h"
 
+/* smallest transfer whose speed is measured, in bytes */
 #define MEASURED_BYTES 65536
 
 tcpx_status request_stale(void)
@@ -43,8 +44,8 @@ void request_put(struct engine_request *request)
 
 void request_set_state(struct engine_request *request, uint32_t state)
 {
-	/* Sequentially consistent, as in the waiter: if a waiter has counted itself and still
-	 * sees the request active, its count is seen here. */
+	/* Sequentially consistent, like the accesses of a waiter: if a waiter has added itself to
+	 * `waiters` and still sees the request active, this thread sees `waiters` changed. */
 	atomic_store(&request->state, state);
 	if (request->lead)
 		lead_wake(request->lead);
@@ -74,8 +75,8 @@ tcpx_status request_hand_over(struct engine_request *request)
 	return status;
 }
 
-/* Called under link.lock. Measures the speed of large transfers; small ones would measure the
- * round trip only. */
+/* Adds the speed of a large transfer to the peer's mean. Small ones are left out, because their
+ * time is that of the round trip. The caller holds link.lock. */
 static void request_measure(struct engine_request *request)
 {
 	const tcpx_completion *end = &request->completion;
@@ -96,7 +97,9 @@ void request_quiet(struct engine_request *request)
 	lone_over(request);
 }
 
-/* Called by the core under link.lock: the memory belongs to the caller again. */
+/* Called by the core under link.lock when the request's memory belongs to the application again:
+ * makes the completion, then sets the final state, then queues the completion, if that is
+ * wanted. */
 void request_ended(struct engine_request *request)
 {
 	struct engine_session *session = request->session;
@@ -118,7 +121,7 @@ void request_ended(struct engine_request *request)
 	atomic_fetch_add(
 		xfer->status == TCPX_OK ? &session->counters.done : &session->counters.failed, 1);
 	request_set_state(request, REQUEST_FINAL);
-	/* the completion is final before anybody can take it */
+	/* after the final state: whoever takes the completion finds the request ended */
 	if (request->wants_queue && !detached)
 		completion_enter(request);
 	link_progress(&peer->link);
@@ -128,7 +131,7 @@ void request_ended(struct engine_request *request)
 	}
 }
 
-/* The last reference was dropped. No lock held; the request is not active. */
+/* Called when the last reference was dropped, with no lock held. The request is not active. */
 void request_free(void *object)
 {
 	struct engine_request *request = object;
@@ -148,8 +151,8 @@ struct engine_peer *request_peer(struct engine_request *request)
 		struct engine_peer *peer = atomic_load(&request->peer);
 		uint32_t refs = atomic_load(&peer->link.slot.refs);
 
-		/* Before the reference is taken, the request may move to another peer and this
-		 * one be freed. Its memory stays, and a free entry has no references. */
+		/* Before the reference is taken, the request may move to another peer, and this
+		 * peer be freed. Then its memory still exists, but its count of references is 0. */
 		while (refs &&
 		       !atomic_compare_exchange_weak(&peer->link.slot.refs, &refs, refs + 1))
 			;

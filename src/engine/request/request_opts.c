@@ -30,7 +30,7 @@ static tcpx_status request_copy_notify(enum tcpx_op op, const void *data, size_t
 	return TCPX_OK;
 }
 
-/* Sets the notification of a request and returns the previous one. */
+/* Sets the notification of a request. Returns the previous one, which the caller frees. */
 static void *request_set_notify(struct engine_request *request, void *copy, size_t bytes, int has)
 {
 	struct core_xfer *xfer = &request->xfer;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Posts one request, many under one lock, or a notification alone. */
+/* Posts one request, several requests under one lock, or a notification alone. */
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/request/reconnect.h"
@@ -11,19 +11,23 @@
 #include "engine/request/ready.h"
 #include "engine/path/share.h"
 
-#define READ_PIECE_BYTES 12 /* about so many bytes of a READ's request for each piece */
-#define POST_MOST 64	    /* how many requests are posted while a link's lock is held once */
+#define READ_PIECE_BYTES 12 /* bytes that each piece of a READ takes in its request, about */
+#define POST_MOST 64	    /* most requests that are posted while a link's lock is held once */
 
-/* Requests to one peer that are posted while its lock is held once, with one kick for all. */
+/* Requests to one peer that are posted while its link.lock is held once; after that all channels
+ * that have work are kicked once. */
 struct post_batch {
 	struct engine_peer *peer; /* locked, with a reference; NULL: the batch is empty */
+	/* number of requests; bytes of the largest, as post_own_bytes() counts */
 	uint64_t posted, most_bytes;
-	bool sends, timed;
-	/* memory kind of staged memory that a READ of the batch will fill */
+	bool sends, timed; /* one has way.sends; one has a deadline */
+	/* memory kind and device of the staged memory that a READ of the batch will fill; or
+	 * NULL */
 	const struct mem_kind *awaits;
 	uint32_t device;
 };
 
+/* Takes an io reference of each of the request's regions, or of none. ERR_DEREGISTERED. */
 static tcpx_status request_io_get(struct engine_request *request)
 {
 	uint32_t i;
@@ -40,7 +44,7 @@ static tcpx_status request_io_get(struct engine_request *request)
 			 "a local region of the request was deregistered");
 }
 
-/* Turns the core's refusal into an error. */
+/* Sets the last error to what the core's refusal means for the application. Returns the status. */
 static tcpx_status post_error(struct engine_request *request, tcpx_status status)
 {
 	struct engine_peer *peer = request->peer;
@@ -63,7 +67,8 @@ static tcpx_status post_error(struct engine_request *request, tcpx_status status
 	}
 }
 
-/* Called under link.lock. On an error the request is unchanged, and its last completion stays. */
+/* Makes the request active and gives it to the core, or to pending.c while the peer connects. On
+ * an error the request is unchanged and keeps its last completion. The caller holds link.lock. */
 static tcpx_status request_start(struct engine_request *request)
 {
 	struct engine_session *session = request->session;
@@ -92,7 +97,8 @@ static tcpx_status request_start(struct engine_request *request)
 	return post_error(request, status);
 }
 
-/* About how many bytes a post sends itself. A READ sends only its list; the peer sends the data. */
+/* About how many bytes this end sends for the request. For a READ that is only its list; the peer
+ * sends the data. */
 static uint64_t post_own_bytes(const struct engine_request *request)
 {
 	if (request->xfer.op == TCPX_OP_READ)
@@ -110,7 +116,8 @@ static enum post_sends post_sends_of(const struct engine_session *session, uint6
 	return bytes <= session->tuning.inline_bytes ? POST_LANE : POST_NOTHING;
 }
 
-/* Called under link.lock. */
+/* Posts the request unless it is released, active, or still in the completion queue. The caller
+ * holds link.lock. */
 static tcpx_status post_one(struct engine_request *request, uint64_t id)
 {
 	struct engine_peer *peer = request->peer;
@@ -129,6 +136,7 @@ static tcpx_status post_one(struct engine_request *request, uint64_t id)
 	return request_start(request);
 }
 
+/* Unlocks the batch's peer, and has what was posted sent, partly on this thread. */
 static void batch_end(struct post_batch *batch)
 {
 	struct engine_peer *peer = batch->peer;
@@ -145,22 +153,25 @@ static void batch_end(struct post_batch *batch)
 		link_run_posted(&peer->link,
 				post_sends_of(session, batch->most_bytes, batch->sends));
 		if (batch->awaits && batch->awaits->rouse)
-			/* the device wakes up while the request travels */
+			/* so that the device's thread is awake when the data arrives */
 			batch->awaits->rouse(batch->device, 0);
 	} else {
-		link_run_deferred(&peer->link); /* work that other threads deferred */
+		/* work that other threads deferred while the lock was held */
+		link_run_deferred(&peer->link);
 	}
 	peer_put(peer);
 	*batch = (struct post_batch){0};
 }
 
-/* Adds a request to the batch. A request to another peer ends the batch and begins a new one. */
+/* Posts a request as part of the batch. A request to another peer than the batch's ends the
+ * batch, and begins a new one. */
 static tcpx_status batch_post(struct post_batch *batch, struct engine_request *request, uint64_t id)
 {
 	uint64_t bytes = post_own_bytes(request);
 	tcpx_status status;
 
-	/* a request to the locked peer is not moved to another link */
+	/* the comparison holds: under the lock, a request to this peer is not moved to another
+	 * link */
 	if (batch->peer && atomic_load(&request->peer) != batch->peer)
 		batch_end(batch);
 	if (!batch->peer)
@@ -191,7 +202,8 @@ static tcpx_status post_alone(struct engine_request *request, uint64_t id)
 	return status;
 }
 
-/* Posting failed with `status`. If the link has ended, posts on the handle's next link. */
+/* Called after a post that failed with `status`. If the link has ended, posts on the handle's
+ * next link; else restores the error. Returns the final status. */
 static tcpx_status post_again(struct engine_request *request, uint64_t id, tcpx_status status)
 {
 	tcpx_error why = *error_last();
@@ -215,7 +227,8 @@ tcpx_status engine_request_post(struct engine_session *session, uint64_t id)
 	return status;
 }
 
-/* Posts at most POST_MOST requests. first: the first failure of all calls so far, or TCPX_OK. */
+/* Posts at most POST_MOST requests. *first: the first failure of all calls so far; its status is
+ * OK if there was none. */
 static void post_some(struct engine_session *session, const tcpx_request *requests, uint32_t count,
 		      tcpx_status *statuses, tcpx_error *first)
 {
@@ -285,7 +298,8 @@ tcpx_status engine_notify_send(struct engine_session *session, uint64_t peer_id,
 		atomic_fetch_add(&session->counters.notes_out, 1);
 		link_run_posted(&peer->link, post_sends_of(session, bytes, false));
 	} else {
-		link_run_deferred(&peer->link); /* work that other threads deferred */
+		/* work that other threads deferred while the lock was held */
+		link_run_deferred(&peer->link);
 	}
 	peer_put(peer);
 	return status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tests a request, waits for its end, and says why it failed. */
+/* Tests a request, waits for its end, and tells why it failed. */
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -11,6 +11,8 @@
 #include "engine/link/vanish.h"
 #include "sys/futex.h"
 
+/* Whether the request has ended: IN_PROGRESS, or the status of its completion, which is stored in
+ * *out (may be NULL). ERR_STATE: it was never posted; ERR_STALE. */
 static tcpx_status request_look(struct engine_request *request, uint64_t id, tcpx_completion *out)
 {
 	uint32_t state = atomic_load_explicit(&request->state, memory_order_acquire);
@@ -25,7 +27,8 @@ static tcpx_status request_look(struct engine_request *request, uint64_t id, tcp
 		error_set(TCPX_ERR_STATE, 0, "request was never posted");
 		return error_next("post it with tcpx_request_post() first");
 	}
-	peer = request_lock(request); /* another thread may post the request again */
+	/* the lock, because another thread may post the request again */
+	peer = request_lock(request);
 	completion = request->completion;
 	request_unlock(peer);
 	if (out)
@@ -63,7 +66,8 @@ static bool request_has_ended(void *arg)
 	return atomic_load(&request->state) != REQUEST_ACTIVE;
 }
 
-/* Waits for the request's end by receiving on the peer's priority channel itself (lead_wait()). */
+/* Waits for the request's end by receiving on the peer's priority channel on this thread. Returns
+ * what lead_wait() returns. */
 static bool request_lead(struct engine_request *request, int64_t deadline)
 {
 	struct engine_peer *peer = request_peer(request);
@@ -74,6 +78,8 @@ static bool request_lead(struct engine_request *request, int64_t deadline)
 	return led;
 }
 
+/* Waits until the request has ended or the time is over (IN_PROGRESS): as the leader of the
+ * priority channel if the request's end arrives there, else on its state word. */
 static tcpx_status request_await(struct engine_request *request, uint64_t id, int64_t timeout_ns,
 				 tcpx_completion *out_completion)
 {
@@ -141,7 +147,7 @@ tcpx_status engine_request_error(struct engine_session *session, uint64_t id, tc
 					    "notification"}[request->xfer.op],
 			   (unsigned long long)request->prog.total, gone, peer->who.name,
 			   error_status_text(completion.status), *lost ? ": " : "", lost);
-	/* the text of this status is about a channel */
+	/* the general text of this status is about a channel, not about a request */
 	if (completion.status == TCPX_ERR_CHANNEL_LOST)
 		text_format(out_error->next, sizeof(out_error->next),
 			    "remove the cause, then post it again");

@@ -16,41 +16,45 @@
 
 struct engine_chan;
 
+/* A thread that serves channels. */
 struct engine_worker {
 	int epfd, wakefd;
 	uint32_t index;
-	_Atomic uint32_t channels; /* a new channel goes to the worker that has the fewest */
-	int node;		   /* NUMA node of its CPUs; TOPO_NUMA_UNKNOWN: any CPU */
-	/* lanes: it serves the priority channels. polls: a channel asked for a round without an
-	 * event. */
+	/* number of its channels; a new channel goes to the worker that has the fewest */
+	_Atomic uint32_t channels;
+	int node; /* NUMA node of its CPUs; TOPO_NUMA_UNKNOWN: any CPU */
+	/* lanes: this is the worker of the priority channels. polls: a channel asked for a round
+	 * although it has no event. */
 	bool lanes, polls;
 	pthread_t thread;
-	pthread_mutex_t lock;		 /* guards kicked, graves and looked_at */
-	struct list_node kicked, graves; /* graves: channels to drop after this round */
-	struct list_node looked_at;	 /* channels on which an application polls */
+	pthread_mutex_t lock; /* guards kicked, graves and looked_at */
+	/* graves: channels whose reference is dropped after this round */
+	struct list_node kicked, graves;
+	struct list_node looked_at; /* channels on which an application polls (look.c) */
 	_Atomic uint32_t sleeping;
 	_Atomic int64_t roused_ns; /* until this time the worker waits awake for a kick */
-	bool roomy;		   /* there are cores to spare for a thread that spins */
+	bool roomy;		   /* the machine has cores to spare, so the worker may spin */
 	_Atomic int stop;
 };
 
 struct engine_runtime {
 	pthread_mutex_t lock;
-	_Atomic uint32_t refs; /* changes under lock, which a forked child may find held */
+	/* changes under lock; read without it, since a forked child may find the lock held */
+	_Atomic uint32_t refs;
 	struct sys_loop loop;
 	pthread_t control;
 	_Atomic int stop;
 	struct engine_worker *workers;
 	uint32_t nworkers; /* for bulk channels; one more serves the priority channels */
 	_Atomic uint32_t fork_generation; /* of the process that started the runtime */
-	/* late: closed sessions whose memory a copy still uses; late_looked: a thread waits for
-	 * them. Guarded by lock. */
+	/* late: closed sessions whose memory a copy still uses. late_looked: a thread waits for
+	 * the ends of these copies. Both under lock. */
 	struct list_node late;
 	bool late_looked;
-	_Atomic uint32_t peers_freed; /* futex: how many peers of all sessions were freed */
+	_Atomic uint32_t peers_freed; /* futex: counts the freed peers of all sessions */
 	struct sys_post prefill_post; /* a peer waits for staging memory */
 	_Atomic bool prefill_watched;
-	_Atomic uint32_t lone_posted, lone_answered; /* lone.c: 1: a transfer has the turn */
+	_Atomic uint32_t lone_posted, lone_answered; /* lone.c; 1: a transfer has the turn */
 
 	/* Only the control thread uses these. */
 	struct sys_links links;
@@ -61,14 +65,15 @@ struct engine_runtime {
 
 extern struct engine_runtime engine_runtime;
 
-/* runtime_start.c */
+/* runtime_start.c: starts the runtime at the first call, stops it at the last put. workers: 0:
+ * the default number. */
 tcpx_status runtime_get(uint32_t workers);
 void runtime_put(void);
-/* runtime.c */
-/* Runs fn(arg) on the control thread and waits until it has returned. */
+/* runtime.c: runs fn(arg) on the control thread and waits until it has returned. */
 void runtime_call(void (*fn)(void *arg), void *arg);
-/* A peer was freed: wakes the closes that wait for peers to be freed. Any thread. */
+/* Called when a peer was freed: wakes those that wait for that when they close a session. Any
+ * thread. */
 void runtime_peer_freed(void);
-bool runtime_is_control(void); /* the calling thread is the control thread */
+bool runtime_is_control(void); /* whether the calling thread is the control thread */
 
 #endif

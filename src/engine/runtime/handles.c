@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Type-stable tables of objects by index and generation. */
+/* Tables of objects by index and generation. The memory of an object is never used for anything
+ * else (handles.h). */
 #include "engine/runtime/handles.h"
 
 #include <stdlib.h>
@@ -116,14 +117,15 @@ void *handle_get(struct handles *table, uint64_t id)
 	struct handle_slot *slot = handle_find(table, id);
 	uint32_t refs = slot ? atomic_load(&slot->refs) : 0;
 
-	/* An object without references is free, or about to be freed, and stays so. */
+	/* An object without references is free or about to be freed, and cannot get a reference
+	 * here. */
 	while (refs && !atomic_compare_exchange_weak(&slot->refs, &refs, refs + 1))
 		;
 	if (!refs)
 		return NULL;
 	if (atomic_load(&slot->id) == id)
 		return slot;
-	handle_put(table, slot); /* the object was released, or reused */
+	handle_put(table, slot); /* the object was released or used again meanwhile */
 	return NULL;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handles: type-stable objects found by index and generation without a lock. Memory of a slot lives
- * until the table is freed, so that a stale or racing handle finds an object whose id differs,
- * never freed memory.
+ * Handles: objects that are found by index and generation without a lock. The memory of an object
+ * stays an object of the same type until the table is freed. So a stale handle, or one that is
+ * released at this moment, leads to an object with another id, never to freed memory.
  */
 #ifndef ENGINE_RUNTIME_HANDLES_H
 #define ENGINE_RUNTIME_HANDLES_H
@@ -17,8 +17,8 @@
 
 /* First member of every object in a table. */
 struct handle_slot {
-	_Atomic uint64_t id;   /* 0: free */
-	_Atomic uint32_t refs; /* 0: free, and only handle_take() makes it 1 */
+	_Atomic uint64_t id;   /* the handle; 0: free, or not to be found */
+	_Atomic uint32_t refs; /* references; 0: free, and only handle_take() makes it 1 */
 	uint32_t index, generation;
 	struct handle_slot *next_free;
 };
@@ -26,39 +26,41 @@ struct handle_slot {
 struct handles {
 	pthread_mutex_t lock;
 	size_t size;		    /* size of an object */
-	uint64_t tag;		    /* or-ed into ids, so that those of different tables differ */
-	void (*last)(void *object); /* called when handle_put() drops the last reference */
+	uint64_t tag;		    /* or-ed into ids, so that ids of different tables differ */
+	void (*last)(void *object); /* called when handle_put() has dropped the last reference */
 	_Atomic(char *) chunk[HANDLES_CHUNKS];
-	uint32_t count;
+	uint32_t count; /* number of objects made so far, free ones included */
 	struct handle_slot *free;
-	_Atomic uint32_t live;
+	_Atomic uint32_t live; /* number of objects that are not free */
 };
 
 void handles_init(struct handles *table, size_t size, uint64_t tag, void (*last)(void *object));
 void handles_fini(struct handles *table);
 
-/* Takes a new object, which is zero after its struct handle_slot and has one reference.
- * handle_publish() makes its id visible. NULL: out of memory, or the table is full. */
+/* Takes a free object, or makes one. Its memory is zero after the struct handle_slot, and it has
+ * one reference. It is found only after handle_publish(). NULL: no memory, or the table is full. */
 void *handle_take(struct handles *table);
 void handle_publish(struct handles *table, void *object);
-/* Makes the object impossible to find; its memory stays until handle_give(). */
+/* Makes the object impossible to find. Its memory stays as it is until handle_give(). */
 void handle_hide(void *object);
 void handle_give(struct handles *table, void *object);
 
-/* The object of an id, or NULL. It may be given back at any time, so a caller that needs more than
- * an unlocked look checks the id again under the object's own lock. */
+/* Returns the object of an id, without a reference; NULL: there is none. Another thread may
+ * release the object at any time, so a caller checks the id again under the object's own lock
+ * before it does more than look. */
 void *handle_find(struct handles *table, uint64_t id);
 
-/* As handle_find(), with a reference, which keeps the object from being freed or reused. The object
+/* Like handle_find(), but takes a reference, so that the object is not freed or used again. It
  * may be hidden meanwhile. */
 void *handle_get(struct handles *table, uint64_t id);
 void handle_put(struct handles *table, void *object);
 
-/* As handle_find(), and hides the object: only one of several callers gets it, and that caller
- * drops the reference of the handle. */
+/* Like handle_find(), but also hides the object. Only one of several callers gets it, and drops
+ * the reference that belonged to the handle. */
 void *handle_claim(struct handles *table, uint64_t id);
 
-/* The object at an index below count, for clean-up and scans. NULL: the place is free. */
+/* Returns the object at an index below count, for clean-up and scans. NULL: it is free or
+ * hidden. */
 void *handle_at(struct handles *table, uint32_t index);
 
 #endif

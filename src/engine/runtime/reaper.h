@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Objects of stopped channels and dead peers that stay until the peer no longer uses their memory.
- * No event says when that is, so one timer polls each object. Control thread.
+ * No event says when that is, so a timer asks each object again and again. Control thread.
  */
 #ifndef ENGINE_RUNTIME_REAPER_H
 #define ENGINE_RUNTIME_REAPER_H
@@ -13,18 +13,21 @@
 
 struct engine_runtime;
 
+/* An object's entry in the reaper. */
 struct reap_item {
 	struct list_node node; /* in runtime.reap, which holds a reference of the object */
-	/* Releases the object, and the reference that the reaper holds, if nobody uses it any more,
-	 * and then returns true. False: the peer may still use its memory. */
+	/* True: the peer no longer uses the memory, and the object and the reaper's reference are
+	 * released. False: the peer may still use it. */
 	bool (*release)(struct reap_item *item, int64_t now_ns);
 };
 
-/* Calls release() every few milliseconds until it returns true. */
+/* Has release() called every 5 ms until it returns true. The caller's reference becomes the
+ * reaper's. */
 void reaper_add(struct reap_item *item, bool (*release)(struct reap_item *item, int64_t now_ns));
 
 void reaper_init(struct engine_runtime *runtime);
-/* The runtime stops: forgets the objects that are left, which stay allocated. */
+/* Called when the runtime stops: forgets the objects that are left; their memory stays
+ * allocated. */
 void reaper_stop(struct engine_runtime *runtime);
 
 #endif

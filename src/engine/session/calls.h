@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the public calls do after their arguments are checked. Those about peers and requests are
- * in peer_calls.h and request_calls.h, which this header includes. The errors are described in
- * include/tcpx. */
+/* What the public calls do after their arguments are checked; include/tcpx describes their
+ * errors. Calls about peers and requests are in peer_calls.h and request_calls.h, which this
+ * header includes. */
 #ifndef ENGINE_SESSION_CALLS_H
 #define ENGINE_SESSION_CALLS_H
 
@@ -13,7 +13,7 @@
 
 tcpx_status engine_session_open(const tcpx_session_opts *opts, struct engine_session **out_session);
 void engine_session_close(struct engine_session *session);
-/* TCPX_OK, ERR_INVALID or ERR_FORKED. */
+/* OK, ERR_INVALID: it is NULL or closed, or ERR_FORKED: it was opened before fork(). */
 tcpx_status engine_session_check(struct engine_session *session);
 tcpx_status engine_listen(struct engine_session *session, uint32_t port, uint32_t retries,
 			  uint16_t *out_port);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions that the core and the link call, and the kicks that follow once the lock is
- * free. */
+/* The functions that the core and the link call upward, and the kicks that follow when the link's
+ * lock is free. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,13 +85,13 @@ static void hook_note_ended(void *arg)
 
 static tcpx_status hook_deliver(void *arg, struct core_xfer *xfer, const void *data, uint64_t bytes)
 {
-	/* Copying into the caller's memory may wait for a page, so nothing is copied under the
-	 * lock. */
+	/* Copying into the application's memory may wait for a page, so the copy is prepared here
+	 * and made when the lock is free. */
 	return bytes ? path_deliver(arg, LIST_ENTRY(xfer, struct engine_request, xfer), data, bytes)
 		     : TCPX_OK;
 }
 
-/* Called under queue.lock. */
+/* Notes whether the link waits for staging memory. The caller holds queue.lock. */
 static void set_hungry(struct engine_peer *peer, bool hungry)
 {
 	peer->link.session->staging.hungry += (uint32_t)hungry - (uint32_t)peer->link.quota.hungry;
@@ -117,7 +117,8 @@ static uint64_t hook_stage_take(void *arg, uint64_t want, uint64_t least)
 	return got;
 }
 
-/* What all links keep without a request is at most an eighth of the pool. */
+/* Reserves staging memory that the link keeps without a request: `want` bytes, or none if all
+ * links together would then keep more than an eighth of the pool. Returns how many. */
 static uint64_t hook_stage_ahead(void *arg, uint64_t want)
 {
 	struct engine_peer *peer = arg;
@@ -132,8 +133,8 @@ static uint64_t hook_stage_ahead(void *arg, uint64_t want)
 	return want;
 }
 
-/* This link asks for memory again at once. The control thread offers it to other links that
- * wait. */
+/* Takes back staging memory of the link. If other links wait for some, the control thread offers
+ * it to them. This link needs no offer, since its core asks again at once. */
 static void hook_stage_give(void *arg, uint64_t bytes)
 {
 	struct engine_peer *peer = arg;
@@ -263,7 +264,8 @@ static void hooks_kick(struct engine_peer *peer, uint32_t channel, bool here)
 	chan_put(chan);
 }
 
-/* here: this thread may serve the priority channel, unless it is the control thread. */
+/* Does what was deferred while the lock was held: fills, and kicks of channels. here: this thread
+ * may send on the priority channel, unless it is the control thread. */
 static void hooks_run(struct engine_peer *peer, bool here)
 {
 	uint64_t mask;
@@ -279,7 +281,8 @@ static void hooks_run(struct engine_peer *peer, bool here)
 	}
 }
 
-/* Keeps the thread's last error: the caller that unlocks may be about to return one. */
+/* Runs deferred work, and keeps this thread's last error, because the caller that unlocked may be
+ * about to return it. */
 static void hooks_deferred(struct link *link)
 {
 	tcpx_error last;
@@ -293,9 +296,10 @@ static void hooks_deferred(struct link *link)
 	(void)error_raise(&last);
 }
 
-/* On the thread of a post. Wakes one of the sleeping workers, which wakes the others: a second
- * wake-up would often take the caller's core away in the middle of its call. A thread that sends
- * the first channel's share itself wakes the others first, so that all send at the same time. */
+/* Runs deferred work on the thread of a post. Of the workers that sleep it wakes one, which wakes
+ * the others, because a second wake-up would often take this thread's core away in the middle of
+ * its call. If this thread sends the first channel's share itself, it wakes the other workers
+ * first, so that all send at the same time. */
 static void hooks_posted(struct link *link, enum post_sends sends)
 {
 	struct engine_peer *peer = link_peer(link);
@@ -306,8 +310,8 @@ static void hooks_posted(struct link *link, enum post_sends sends)
 	mask = atomic_exchange(&peer->link.kick_mask, 0);
 	if (sends != POST_NOTHING && (mask & 1ull << CORE_LANE)) {
 		hooks_kick(peer, CORE_LANE, true);
-		/* Another thread may have kicked the priority channel meanwhile: this thread
-		 * serves it, too. */
+		/* Another thread may have kicked the priority channel meanwhile. This thread
+		 * serves that kick, too. */
 		mask = (mask & ~(1ull << CORE_LANE)) | atomic_exchange(&peer->link.kick_mask, 0);
 	}
 	while (mask) {
@@ -327,7 +331,7 @@ static void hooks_posted(struct link *link, enum post_sends sends)
 		}
 		chan_put(chan);
 	}
-	/* before the worker that does this work wakes up */
+	/* before the worker that is to kick these channels wakes up */
 	atomic_fetch_or(&peer->link.kick_mask, later);
 	if (first && sends == POST_FIRST) {
 		chan_tx_kick(first);
@@ -336,7 +340,7 @@ static void hooks_posted(struct link *link, enum post_sends sends)
 	} else if (first) {
 		worker_kick(first);
 		if (later && atomic_load(&first->tx_blocked))
-			/* the channel had no room to send, and its worker was not woken */
+			/* its transport is full, so its worker was not woken and kicks no other */
 			hooks_run(peer, false);
 		chan_put(first);
 	}

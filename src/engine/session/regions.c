@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Regions of this session, with the requests and pushes that use them, and imported regions. */
+/* Registers and deregisters regions, with the end of the requests and read responses that use
+ * them; exports and imports tokens. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -30,7 +31,8 @@ static bool request_uses(const struct engine_request *request, const struct mem_
 	return false;
 }
 
-/* Ends all requests and pushes of one peer that use the region. */
+/* Ends what uses the region at one peer: requests, read responses, frames that are arriving, and
+ * the uses of its paths. */
 static void peer_forget_region(struct engine_peer *peer, struct mem_region *region)
 {
 	struct core_xfer *xfer, *next_xfer;
@@ -58,7 +60,7 @@ static void peer_forget_region(struct engine_peer *peer, struct mem_region *regi
 	link_unlock(&peer->link);
 }
 
-/* The last reference was dropped. */
+/* Called when the last reference was dropped. */
 void import_free(void *object)
 {
 	struct engine_import *import = object;
@@ -92,7 +94,7 @@ tcpx_status engine_region_deregister(struct engine_session *session, uint64_t id
 		return error_set(TCPX_ERR_STALE, 0, "region %llx is not registered",
 				 (unsigned long long)id);
 	if (!region)
-		return TCPX_OK; /* the memory is registered more than once, so the region stays */
+		return TCPX_OK; /* registered more than once, so the region stays */
 	for (peer = session_next_peer(session, NULL); peer; peer = session_next_peer(session, peer))
 		peer_forget_region(peer, region);
 	status = mem_region_quiesce(region, timeout_ns < 0 ? -1 : deadline);
@@ -107,7 +109,7 @@ tcpx_status engine_region_deregister(struct engine_session *session, uint64_t id
 	return status;
 }
 
-/* This session's region of that id, with a reference; NULL: the last error says why. */
+/* Returns this session's region of that id, with a reference. NULL: the last error says why. */
 static struct mem_region *region_get_own(struct engine_session *session, uint64_t id)
 {
 	struct mem_region *region = NULL;
@@ -142,7 +144,7 @@ tcpx_status engine_region_export(struct engine_session *session, uint64_t id, ui
 	return TCPX_OK;
 }
 
-/* Called under link.lock. */
+/* Sets and returns the error for a peer that has proven no key. The caller holds link.lock. */
 static tcpx_status region_peer_unproven(const struct engine_peer *peer)
 {
 	if (!peer->link.core_ready) {
@@ -156,7 +158,7 @@ static tcpx_status region_peer_unproven(const struct engine_peer *peer)
 			  "tcpx_region_export, which is valid for every peer");
 }
 
-/* The public key that the peer has proven. */
+/* Copies the public key that the peer has proven. An error: it has proven none. */
 static tcpx_status region_peer_key(struct engine_session *session, uint64_t peer_id,
 				   uint8_t out_key[WIRE_KEY_BYTES])
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The runtime of the process: a control thread and the workers. It exists while a session is
- * open. */
+/* Starts and stops the runtime of the process: a control thread and the workers. It exists while
+ * a session is open. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,8 +23,8 @@ static void *control_main(void *arg)
 	return NULL;
 }
 
-/* The default number of workers: half of the cores, at most 16; two on the smallest machines,
- * where one thread for each side would leave a core idle. */
+/* The default number of workers: half of the cores, at least 2 and at most 16. On the smallest
+ * machines that is more than half, because one thread would leave a core idle on each side. */
 static uint32_t default_workers(void)
 {
 	uint32_t cores = sys_cpu_usable(), half = cores / 2;
@@ -39,6 +39,8 @@ static void runtime_stop_post(struct sys_post *post)
 	(void)post;
 }
 
+/* Stops what runtime_start() has started: the control thread (control) and the first `started`
+ * workers; then frees what they used. */
 static void runtime_stop(struct engine_runtime *runtime, uint32_t started, bool control)
 {
 	static struct sys_post post = {.fn = runtime_stop_post};
@@ -60,6 +62,8 @@ static void runtime_stop(struct engine_runtime *runtime, uint32_t started, bool 
 	mem_staging_stop();
 }
 
+/* Starts the loop of the control thread first, then the workers, and last the control thread,
+ * which uses both. workers: number of workers for bulk channels; 0: TCPX_WORKERS or the default. */
 static tcpx_status runtime_start(struct engine_runtime *runtime, uint32_t workers)
 {
 	tcpx_status status;
@@ -110,8 +114,8 @@ tcpx_status runtime_get(uint32_t workers)
 	tcpx_status status = TCPX_OK;
 
 	if (runtime->refs && runtime->fork_generation != sys_fork_generation()) {
-		/* A forked child has none of the parent's threads, and the lock may be held in
-		 * it. */
+		/* A forked child has none of the parent's threads, and may have inherited a held
+		 * lock. */
 		memset(runtime, 0, sizeof(*runtime));
 		pthread_mutex_init(&runtime->lock, NULL);
 	}

@@ -20,6 +20,7 @@
 #include "sys/futex.h"
 
 #define SESSION_MAGIC 0x74637078u
+/* how long a close waits for copies that use the session's memory */
 #define CLOSE_WAIT_NS CLOCK_S_NS
 
 static void session_init(struct engine_session *session)
@@ -67,7 +68,7 @@ static void session_destroy(struct engine_session *session)
 	free(session);
 }
 
-/* Releases all requests. If a copy still uses the memory of one, it is freed when the copy has
+/* Releases all requests. A request whose memory a copy still uses is freed when the copy has
  * ended. */
 static void session_requests_release(struct engine_session *session)
 {
@@ -79,7 +80,7 @@ static void session_requests_release(struct engine_session *session)
 	}
 }
 
-/* Sleeps until the last peer is freed, or the deadline has passed. */
+/* Sleeps until the session's last peer is freed, or the deadline has passed. */
 static void session_peers_await(struct engine_session *session, int64_t deadline_ns)
 {
 	_Atomic uint32_t *freed = &engine_runtime.peers_freed;
@@ -92,7 +93,8 @@ static void session_peers_await(struct engine_session *session, int64_t deadline
 	} while (sys_futex_wait(freed, seen, deadline_ns) == 0);
 }
 
-/* Frees sessions that were closed while a copy used their memory, once that copy has ended. */
+/* Frees sessions that were closed while a copy used their memory, and whose copies have ended by
+ * now. */
 static void sessions_free_late(void)
 {
 	for (;;) {
@@ -117,9 +119,9 @@ static void sessions_free_late(void)
 	}
 }
 
-/* A thread that waits until such sessions can be freed, however long that takes: the application
- * may never open or close another session. The control thread cannot wait, because the end of the
- * last session joins it. */
+/* Runs on a thread of its own, which waits until all such sessions can be freed, however long
+ * that takes. This is needed because the application may never open or close another session, and
+ * the control thread cannot wait: closing the last session joins it. */
 static void *sessions_late_main(void *arg)
 {
 	struct engine_runtime *runtime = arg;
@@ -138,7 +140,8 @@ static void *sessions_late_main(void *arg)
 	}
 }
 
-/* If no thread can be started, the next open or close of a session frees it. */
+/* Has a closed session freed when no copy uses its memory any more. If no thread can be started
+ * for that, the next open or close of a session frees it. */
 static void session_free_later(struct engine_session *session)
 {
 	struct engine_runtime *runtime = &engine_runtime;
@@ -215,6 +218,7 @@ tcpx_status engine_session_check(struct engine_session *session)
 	return TCPX_OK;
 }
 
+/* Ends the session's listeners and peers. Control thread. */
 static void session_close_run(void *arg)
 {
 	struct engine_session *session = arg;
@@ -240,7 +244,8 @@ static void session_close_run(void *arg)
 		peer_forget(peer);
 		peer_put(peer);
 	}
-	/* Wakes callers that wait for notifications or peers; they return. */
+	/* Wakes callers that wait for notifications or peers; they then see that the session
+	 * closes. */
 	pthread_mutex_lock(&session->queue.lock);
 	atomic_fetch_add(&session->queue.note_word, 1);
 	atomic_fetch_add(&session->queue.accept_word, 1);
@@ -252,6 +257,8 @@ static void session_close_barrier(void *arg)
 	(void)arg;
 }
 
+/* Ends peers, then requests, then waits up to CLOSE_WAIT_NS until no copy uses the session's
+ * memory. If one still does, the session is freed later. */
 void engine_session_close(struct engine_session *session)
 {
 	uint32_t i;
@@ -261,7 +268,8 @@ void engine_session_close(struct engine_session *session)
 		return; /* a forked child has none of the threads, so it only forgets the session */
 	}
 	runtime_call(session_close_run, session);
-	/* After this call the control thread has done all that it was asked to do before. */
+	/* When this call returns, the control thread has done all that it was asked to do
+	 * before. */
 	runtime_call(session_close_barrier, NULL);
 	notes_drop_all(session);
 	for (i = 0; i < session->imports.count; i++) {
@@ -273,8 +281,8 @@ void engine_session_close(struct engine_session *session)
 		handle_put(&session->imports, import);
 	}
 	session_requests_release(session);
-	/* Copies of staged memory, and channels that a worker serves, hold references to peers
-	 * for a while. */
+	/* Copies of staged memory, and channels that a worker still serves, hold references to
+	 * peers. */
 	session_peers_await(session, clock_after(CLOSE_WAIT_NS));
 	runtime_call(session_close_barrier, NULL);
 	sessions_free_late();
@@ -283,7 +291,7 @@ void engine_session_close(struct engine_session *session)
 		session_destroy(session);
 		return;
 	}
-	/* A worker will report the end of the copy, so the runtime must stay. */
+	/* A worker will report the end of the copy, so the reference to the runtime is kept. */
 	LOG_WARN("session '%s': memory of %u peers is still in use and stays until its copies and "
 		 "look-ups end",
 		 session->name, atomic_load(&session->peers.live));

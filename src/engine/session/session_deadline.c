@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ends requests at their deadlines, on the control thread. */
+/* Ends requests that have reached their deadlines, on the control thread. */
 #include "engine/session/calls.h"
 
 #include "base/clock.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Listening: a port on each rail, and a socket for peers on this host. */
+/* Listens for peers: at a TCP port on each rail, and at a socket for peers on this host. */
 #include <string.h>
 
 #include "base/config.h"
@@ -38,6 +38,8 @@ void session_listen_close(struct engine_session *session)
 	listen->local = NULL;
 }
 
+/* Checks that the session may listen on all its rails. ERR_AUTH: one is not loopback, and nothing
+ * would prove who connects. */
 static tcpx_status listen_check_trust(const struct engine_session *session)
 {
 	char text[SYS_ADDR_TEXT];
@@ -56,6 +58,7 @@ static tcpx_status listen_check_trust(const struct engine_session *session)
 	return TCPX_OK;
 }
 
+/* Arguments of listen_run(), and its result. */
 struct listen_call {
 	struct engine_session *session;
 	uint32_t port, retries;
@@ -63,13 +66,14 @@ struct listen_call {
 	tcpx_error error;
 };
 
+/* Listens on all rails at the same port; 0: at one that is free on the first. An error: on none. */
 static tcpx_status listen_on(struct engine_session *session, uint16_t port)
 {
 	tcpx_status status = TCPX_OK;
 	uint32_t i;
 
 	for (i = 0; i < session->rails.count && status == TCPX_OK; i++) {
-		/* the first address finds a free port, and the others use the same port */
+		/* port 0: the first listener finds a free port, which the others use as well */
 		status = ctl_listener_open(&engine_runtime.loop, &session->rails.at[i],
 					   config_text(CONFIG_BIND_DEVICE), &port, &peer_accept_ops,
 					   session, &session->counters.ctl, &session->listen.at[i]);

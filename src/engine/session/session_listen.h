@@ -5,8 +5,8 @@
 
 #include "engine/link/engine.h"
 
-/* Control thread: opens the listener for peers on this host unless it is open. False: it could
- * not be opened. */
+/* Control thread: opens the listener for peers on this host, unless it is open already. False: it
+ * could not be opened. */
 bool session_local_open(struct engine_session *session);
 /* Control thread: closes all listeners. */
 void session_listen_close(struct engine_session *session);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of a session: from the caller, else from the environment, else the defaults. */
+/* The options of a session: values from the caller, else from the environment, else the
+ * defaults. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +18,8 @@
 #include "sys/crypto.h"
 #include "sys/iface.h"
 
+/* Chooses the value of a numeric option: the caller's (given), or if that is 0 the one of the
+ * environment. ERR_INVALID: it is outside min..max. */
 static tcpx_status option_number(const char *name, uint64_t given, enum config_id id, uint64_t min,
 				 uint64_t max, uint64_t *out)
 {
@@ -36,6 +39,7 @@ static tcpx_status option_number(const char *name, uint64_t given, enum config_i
 	return TCPX_OK;
 }
 
+/* Takes the numeric options. ERR_INVALID: one is outside its range. */
 static tcpx_status options_take_numbers(struct engine_session *session,
 					const tcpx_session_opts *opts)
 {
@@ -63,11 +67,11 @@ static tcpx_status options_take_numbers(struct engine_session *session,
 	    (status = option_number("inline_bytes", opts->inline_bytes, CONFIG_INLINE_BYTES, 1,
 				    8192, &inline_bytes)))
 		return status;
-	/* 64 is accepted, but a link opens at most 63: the priority channel needs a bit of the
-	 * masks, too. */
+	/* 64 is accepted, but a link opens at most 63 bulk channels, because a mask of channels
+	 * has 64 bits and the priority channel has one of them. */
 	session->tuning.channels =
 		channels < CORE_CHANNELS_MAX ? (uint32_t)channels : CORE_CHANNELS_MAX - 1;
-	/* if the user gives no value, the peer's value is taken */
+	/* 0 if the user gives no value, so that the peer's value is used */
 	session->tuning.chunk_bytes =
 		opts->chunk_bytes || config_value(CONFIG_CHUNK_BYTES)->source != CONFIG_DEFAULT
 			? (uint32_t)chunk
@@ -95,8 +99,8 @@ static tcpx_status options_take_name(struct engine_session *session, const char 
 		memcpy(session->name, name, strlen(name) + 1);
 		return TCPX_OK;
 	}
-	/* Containers share host names and process ids, and a peer takes a session of a known name
-	 * for a restarted one, so a random number is mixed in. */
+	/* Containers share host names and process ids, so a random number keeps names apart.
+	 * tcpx_peer_find() looks peers up by name. */
 	if (sys_random(&salt, sizeof(salt)) != TCPX_OK)
 		return error_last()->status;
 	gethostname(host, sizeof(host) - 1);

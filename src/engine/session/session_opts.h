@@ -5,8 +5,8 @@
 
 #include "engine/link/engine.h"
 
-/* Checks the caller's options and stores them. The environment fills in those that it does not
- * set. */
+/* Checks the caller's options and stores them. The environment provides those that the caller
+ * does not set. */
 tcpx_status session_options(struct engine_session *session, const tcpx_session_opts *opts);
 
 #endif
