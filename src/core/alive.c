@@ -12,7 +12,8 @@ static int64_t alive_sooner(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* Three heartbeats within silent_ns, so that one that is lost or late is no silence. */
+/* The time between two heartbeats of ours: there are three within silent_ns, so that the peer does
+ * not take one that is lost or late for silence. */
 static int64_t alive_beat_ns(const struct core_alive *alive)
 {
 	return alive_sooner(CORE_ALIVE_BEAT_NS, alive->cfg.silent_ns / 3);
@@ -74,7 +75,7 @@ bool core_alive_beat_due(const struct core_alive *alive, int64_t now_ns)
 	return !alive->dead && now_ns - alive->sent_ns >= alive_beat_ns(alive);
 }
 
-/* The earliest time at which the verdict can change without any input. */
+/* The earliest time at which the verdict changes if nothing arrives until then. */
 static int64_t alive_next_change(const struct core_alive *alive, int64_t heard, int64_t sign)
 {
 	int64_t due = sign + alive->cfg.silent_ns;

@@ -16,16 +16,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CORE_ALIVE_BEAT_NS 1000000000LL	   /* longest time between heartbeats */
+#define CORE_ALIVE_BEAT_NS 1000000000LL	   /* longest time between two heartbeats of ours */
 #define CORE_ALIVE_SUSPECT_NS 3000000000LL /* default of suspect_ns */
-/* a timer later than this: our process was stopped */
+/* if our own timer fires later than this, our process was stopped */
 #define CORE_ALIVE_STALL_NS 1000000000LL
 #define CORE_ALIVE_PAUSE_MAX_NS 600000000000LL /* longest pause a peer may announce */
 
 struct core_alive_config {
-	int64_t suspect_ns; /* 0: CORE_ALIVE_SUSPECT_NS; never above the two below */
-	int64_t silent_ns;  /* no sign of life for so long ends the peer; > 0 */
-	/* nothing sent, but acknowledged, for so long ends it; 0: never (for debuggers) */
+	/* a peer that sent nothing for so long is suspect; 0: CORE_ALIVE_SUSPECT_NS; a value above
+	 * one of the next two (if that is > 0) is lowered to it */
+	int64_t suspect_ns;
+	int64_t silent_ns; /* no sign of life for so long ends the peer; > 0 */
+	/* a peer that sent nothing for so long, while its kernel acknowledges, ends; 0: never, as
+	 * debuggers need it */
 	int64_t stopped_ns;
 };
 
@@ -40,14 +43,17 @@ enum core_alive_verdict {
 struct core_alive {
 	struct core_alive_config cfg;
 	int64_t heard_ns; /* last bytes from the peer */
-	int64_t acked_ns; /* last acknowledgement of its kernel */
+	int64_t acked_ns; /* last acknowledgement of the peer's kernel */
 	int64_t sent_ns;  /* our last frame on the control link */
 	/* silence is counted from this time on, if it is later than the last sign of life */
 	int64_t pause_ns;
 	int64_t suspected_ns; /* when the peer became suspect */
-	int64_t due_ns;	      /* when the next tick was asked for */
+	int64_t due_ns;	      /* the time that the last core_alive_tick() asked to be called at */
+	/* unacked_sent: we sent something, and since then no sample found everything
+	 * acknowledged */
 	bool suspect, unacked_sent;
-	enum core_alive_verdict dead;
+	enum core_alive_verdict dead; /* the verdict, once it is final; else 0 */
+	/* how often our own timer was late, and how often the peer became suspect */
 	uint64_t stalls, suspicions;
 };
 
@@ -65,14 +71,14 @@ void core_alive_heard_pause(struct core_alive *alive, int64_t now_ns, int64_t le
 /* A frame left on the control link; it counts as a heartbeat. */
 void core_alive_sent(struct core_alive *alive, int64_t now_ns);
 
-/* What TCP_INFO says of all sockets of the peer. unacked: sent bytes wait for an acknowledgement;
- * progress: an acknowledgement arrived since the last sample. */
+/* What TCP_INFO says of all our sockets to the peer. unacked: sent bytes wait for an
+ * acknowledgement; progress: an acknowledgement arrived since the last call. */
 void core_alive_sample(struct core_alive *alive, int64_t now_ns, bool unacked, bool progress);
 
-/* True when a heartbeat is due; the caller sends it and calls core_alive_sent. */
+/* Whether a heartbeat of ours is due; the caller then sends it and calls core_alive_sent(). */
 bool core_alive_beat_due(const struct core_alive *alive, int64_t now_ns);
 
-/* The verdict; sample first. *out_due: call again by then at the latest. */
+/* Judges the peer; call core_alive_sample() first. *out_due: when to call again at the latest. */
 enum core_alive_verdict core_alive_tick(struct core_alive *alive, int64_t now_ns, int64_t *out_due);
 
 #endif

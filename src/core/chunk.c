@@ -10,7 +10,7 @@ static bool chunk_needs_ack(const struct core_link *link, const struct core_job 
 	if (!job)
 		return false;
 	if (job->fills && !job->small)
-		return true; /* its staging memory is free only then */
+		return true; /* the staging memory of its source is free only then */
 	if (job->path != CORE_PATH_STREAM && job->kind != CORE_JOB_REQUEST)
 		return true;
 	switch (job->kind) {
@@ -19,8 +19,8 @@ static bool chunk_needs_ack(const struct core_link *link, const struct core_job 
 	case CORE_JOB_NOTE:
 		return link->notify.flush ||
 		       LIST_ENTRY(job, const struct core_note, job)->xfer != NULL;
-	/* only memory here waits for the acknowledgement: the peer's READ counts its bytes
-	 * itself */
+	/* a read response: the peer's READ counts its bytes itself, so only memory of this side
+	 * waits for the acknowledgement */
 	case CORE_JOB_PUSH:
 		return !job->small || job->by_lane ||
 		       link->npushes * 4 >= link->cfg.credit_in[FRAME_CREDIT_READ];
@@ -29,6 +29,9 @@ static bool chunk_needs_ack(const struct core_link *link, const struct core_job 
 	}
 }
 
+/* Gives the frame the channel's next sequence, puts it into the channel's ring, and decides whether
+ * it asks for an acknowledgement. job: what the frame is cut of; NULL: a frame without a job. The
+ * ring must have a free place. */
 struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan,
 				  struct frame *frame, struct core_job *job)
 {
@@ -60,8 +63,10 @@ struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan
 	if (job)
 		job->inflight++;
 	inflight->ack_needed |= needed;
-	/* The last frame that a transfer puts on a channel asks, so that DONE needs no extra frame.
-	 * If its notification is the next frame, that asks for both. */
+	/* The last frame that a transfer puts on a channel asks, so that the transfer's end needs
+	 * no extra frame. With less than a chunk for each channel left to cut, any frame may be the
+	 * last one. If the notification of a WRITE is the next frame, the notification asks for
+	 * both. */
 	ask = (needed && !chunk->piggyback &&
 	       ((job->end - job->linear < bulk && !job->retransmit) || job->fills ||
 		chunk->path == CORE_PATH_MESSAGE)) ||
@@ -88,16 +93,16 @@ static void chunk_job_check(struct core_link *link, struct core_job *job)
 	}
 }
 
-/* The peer has answered this announcement although its fence says that it never came. It must not
- * be sent again: the SEND's bytes, which follow it in the queue, would wait for a second answer
- * for ever. */
+/* Whether the chunk announces a SEND (RTS) that the peer has answered (CTS), although the peer's
+ * fence says that the chunk did not arrive. The RTS must not be sent again: the SEND's bytes, which
+ * follow it in the queue, would wait for a second answer for ever. */
 static bool chunk_answered(const struct core_chunk *chunk)
 {
 	return chunk->type == FRAME_RTS && chunk->job->cleared;
 }
 
 /* Queues the chunk to be sent again, unless its job has stopped or the chunk was refused, aborted
- * or answered. False: no memory, the link ends. */
+ * or answered. False: no memory, so the link ends. */
 static bool chunk_requeue(struct core_link *link, const struct core_chunk *chunk)
 {
 	if (chunk->job->stopped || chunk->refused || chunk->aborted || chunk_answered(chunk))
@@ -110,6 +115,8 @@ static bool chunk_requeue(struct core_link *link, const struct core_chunk *chunk
 	return true;
 }
 
+/* A chunk by reference is no longer in flight. If this opens the link's window for such chunks, a
+ * channel is kicked. */
 static void chunk_ref_end(struct core_link *link, struct core_chunk *chunk)
 {
 	uint64_t window = link->cfg.ref_window;
@@ -120,7 +127,8 @@ static void chunk_ref_end(struct core_link *link, struct core_chunk *chunk)
 		core_kick_bulk(link, 1); /* one channel can carry all chunks by reference */
 }
 
-/* The chunk's source is not read any more: the chunk arrived, or will be sent again. */
+/* Called when nobody reads the chunk's source any more, since the chunk arrived or will be sent
+ * again. A chunk by reference or a message then no longer counts in its job and its window. */
 static void chunk_source_end(struct core_link *link, struct core_chan *chan,
 			     struct core_chunk *chunk)
 {
@@ -134,9 +142,12 @@ static void chunk_source_end(struct core_link *link, struct core_chan *chan,
 	if (path == CORE_PATH_REFERENCE)
 		chunk_ref_end(link, chunk);
 	else
-		chan->inflight.messages--; /* this made room; the caller kicks the channel */
+		/* opens the channel's window for messages; the caller kicks the channel */
+		chan->inflight.messages--;
 }
 
+/* The peer has acknowledged the chunk. Counts its bytes as acknowledged, unless it was refused or
+ * aborted; an unread one is queued again. The request may end here. */
 static void chunk_acked(struct core_link *link, struct core_chan *chan, struct core_chunk *chunk)
 {
 	struct core_job *job = chunk->job;
@@ -170,12 +181,15 @@ void core_chunks_release_messages(struct core_link *link, struct core_chan *chan
 	for (seq = inflight->acked_seq + 1; seq < inflight->next_seq; seq++)
 		if (core_inflight_at(inflight, seq)->path == CORE_PATH_MESSAGE)
 			chunk_source_end(link, chan, core_inflight_at(inflight, seq));
-	/* Ending a request clears `job` in its chunks, so each chunk is read again. */
+	/* chunk_job_check() may end a request, which clears `job` in all its chunks; so `job` is
+	 * read anew for each chunk. */
 	for (seq = inflight->acked_seq + 1; seq < inflight->next_seq; seq++)
 		if (core_inflight_at(inflight, seq)->job)
 			chunk_job_check(link, core_inflight_at(inflight, seq)->job);
 }
 
+/* The job of the oldest message of a plugin in flight on the channel. NULL: there is no message, or
+ * its job has ended. */
 static struct core_job *oldest_message(struct core_chan *chan)
 {
 	struct core_inflight *inflight = &chan->inflight;
@@ -202,6 +216,7 @@ void core_chan_stuck(struct core_link *link, uint32_t channel, tcpx_status statu
 		core_xfer_cancel(link, core_job_xfer(job), status);
 }
 
+/* The peer has acknowledged the channel's frames up to `seq`. */
 void core_chunks_ack(struct core_link *link, struct core_chan *chan, uint64_t seq)
 {
 	struct core_inflight *inflight = &chan->inflight;
@@ -215,6 +230,8 @@ void core_chunks_ack(struct core_link *link, struct core_chan *chan, uint64_t se
 		core_kick(link, chan);
 }
 
+/* The peer has refused the frame `seq`, which it says in a NACK or in a fence: ends the WRITE that
+ * the frame belongs to with `status`. Frames that are not in the ring are ignored. */
 void core_chunk_refuse(struct core_link *link, struct core_chan *chan, uint64_t seq,
 		       tcpx_status status)
 {
@@ -231,8 +248,9 @@ void core_chunk_refuse(struct core_link *link, struct core_chan *chan, uint64_t 
 		core_xfer_end(link, core_job_xfer(chunk->job), status);
 }
 
-/* The peer did not apply the frame. Takes back its credit, which the peer cannot return. A staging
- * grant is given back to the peer, and requested again if the job goes on. */
+/* Called for each frame that the peer did not apply before the channel was lost: takes back its
+ * credit, which the peer cannot return. A staging grant is given back to the peer, and requested
+ * again if the job goes on. */
 static void chunk_refund(struct core_link *link, struct core_chunk *chunk)
 {
 	struct core_job *job = chunk->job;
@@ -243,8 +261,8 @@ static void chunk_refund(struct core_link *link, struct core_chunk *chunk)
 		core_stage_out_lost(&link->stage_out, chunk->bytes, job && !job->stopped);
 }
 
-/* Queues again what the peer did not apply, in the old order. False: no memory, the link ends and
- * the ring stays for core_link_fail. */
+/* Called after both fences: queues again what the peer did not apply, in the order in which it was
+ * sent. False: no memory; the link ends, and core_link_fail() empties the ring. */
 bool core_chunks_requeue(struct core_link *link, struct core_chan *chan)
 {
 	struct core_inflight *inflight = &chan->inflight;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Notifications leave as far as the receiver's account covers them (docs/design/core.md, "Cover").
- * Positions are sums of costs since the link began: what the sender paid, what it has queued, and
- * how far it may go (first + granted).
+ * Positions are sums of costs since the link began: what the sender has paid for (sent), what it
+ * has paid for or queued (queued), and how far it may go (first + granted).
  */
 #include "core/link_priv.h"
 
@@ -29,12 +29,14 @@ void core_cover_init(struct core_link *link)
 
 /* --- the sender --- */
 
+/* Whether the cover that is left is enough for the notification. */
 static bool note_affordable(const struct core_cover *cover, const struct core_note *note)
 {
 	return cover->first_out + cover->granted_out - cover->sent >= note_cost(note);
 }
 
-/* Pays for a notification that may leave at once; false if it must wait for its turn. */
+/* Pays for the notification if there is cover for it and no other one waits for cover. True: it is
+ * paid for, now or before, and may leave. False: it must wait. */
 bool core_cover_acquire(struct core_link *link, struct core_note *note)
 {
 	struct core_cover *cover = &link->cover;
@@ -49,8 +51,8 @@ bool core_cover_acquire(struct core_link *link, struct core_note *note)
 	return true;
 }
 
-/* Lets the notification wait in posted order for cover. A later, smaller one may not overtake it:
- * a large one would never leave, and the receiver publishes in order anyway. */
+/* Lets the notification wait for cover, in posted order. A later, smaller one may not overtake it:
+ * otherwise a large one might never leave, and the receiver publishes them in order anyway. */
 void core_cover_wait(struct core_link *link, struct core_note *note)
 {
 	struct core_cover *cover = &link->cover;
@@ -58,14 +60,14 @@ void core_cover_wait(struct core_link *link, struct core_note *note)
 	cover->queued += note_cost(note);
 	list_push_back(&cover->unpaid, &note->unpaid);
 	if (cover->request_open)
-		/* a request is unanswered; its answer causes the next one, for all that wait by
-		 * then */
+		/* a request is not answered yet; its answer causes the next request, for all that
+		 * wait by then */
 		return;
 	cover->request_due = true;
 	core_kick_small(link);
 }
 
-/* Takes back the cover of a notification of which nothing reached the peer. */
+/* Takes back the cover that was paid for a notification of which nothing reached the peer. */
 void core_cover_refund(struct core_link *link, struct core_note *note)
 {
 	if (!note->paid)
@@ -75,8 +77,8 @@ void core_cover_refund(struct core_link *link, struct core_note *note)
 	link->cover.queued -= note_cost(note);
 }
 
-/* Pays for a few notifications that wait. Called with each grant and before each frame: to pay
- * for thousands at once would hold the lock for too long. */
+/* Pays for at most PAID_AT_ONCE notifications that wait. Called with each grant and before each
+ * frame: to pay for thousands at once would hold link.lock for too long. */
 void core_cover_more(struct core_link *link)
 {
 	struct core_cover *cover = &link->cover;
@@ -87,7 +89,8 @@ void core_cover_more(struct core_link *link)
 		if (!note_affordable(cover, note)) {
 			if (cover->request_open)
 				return;
-			/* the notification that is now the first one needs another least amount */
+			/* the next request names what the notification that is now the first one
+			 * needs */
 			cover->request_due = true;
 			core_kick_small(link);
 			return;
@@ -99,7 +102,8 @@ void core_cover_more(struct core_link *link)
 	}
 }
 
-/* A CREDIT frame: how far notifications may leave. */
+/* A CREDIT frame arrived: the peer has granted cover of `granted` beyond the first window since the
+ * link began. Pays for notifications that wait. Ignores a value that is not above the last one. */
 void core_cover_granted(struct core_link *link, uint64_t granted)
 {
 	if (granted <= link->cover.granted_out || granted > UINT64_MAX / 4)
@@ -109,8 +113,8 @@ void core_cover_granted(struct core_link *link, uint64_t granted)
 	core_cover_more(link);
 }
 
-/* How much is requested beyond what is queued, so that a later notification need not wait for an
- * answer if the receiver has plenty. */
+/* How much cover is requested beyond what the queued notifications need, so that a later one need
+ * not wait for an answer if the receiver has plenty. */
 static uint64_t cover_request_ahead(const struct core_link *link)
 {
 	uint64_t most = CORE_COVER_AHEAD * link->cover.first_out;
@@ -119,7 +123,7 @@ static uint64_t cover_request_ahead(const struct core_link *link)
 	return most < room ? most : room;
 }
 
-/* Fills in the frame that requests cover, if one is due. */
+/* Fills in the frame that requests cover. False: none is due. */
 bool core_cover_request_next(struct core_link *link, struct frame *frame)
 {
 	struct core_cover *cover = &link->cover;
@@ -141,7 +145,8 @@ bool core_cover_request_next(struct core_link *link, struct frame *frame)
 
 /* --- the receiver --- */
 
-/* What the account has set aside for the peer: unused, arriving, or with the application. */
+/* What the account has set aside for the peer: for notifications that may still come, that are
+ * arriving, or that the application holds. */
 static uint64_t cover_reserved(const struct core_link *link)
 {
 	return link->cover.first + link->cover.granted - link->credit[FRAME_CREDIT_NOTIFY].given;
@@ -160,8 +165,9 @@ static void cover_credit_due(struct core_link *link)
 	core_kick_small(link);
 }
 
-/* A CREDIT frame is due at an eighth of the window, or at once if the peer has little left, as in
- * core_credit_return(). */
+/* Makes a CREDIT frame due if the peer does not know of all grants, and either that is an eighth of
+ * the first window, or the peer knows of less than an eighth that is left, or it has requested more
+ * than it knows of. */
 static void cover_grants_due(struct core_link *link)
 {
 	const struct core_cover *cover = &link->cover;
@@ -173,13 +179,15 @@ static void cover_grants_due(struct core_link *link)
 		cover_credit_due(link);
 }
 
+/* The sum of grants to put into a CREDIT frame. */
 uint64_t core_cover_advertise(struct core_link *link)
 {
 	link->cover.advertised = link->cover.granted;
 	return link->cover.advertised;
 }
 
-/* A notification begins to arrive. False if it is not covered. */
+/* A notification that costs `amount` begins to arrive: charges it to the peer. False: the peer has
+ * no cover or no credit for it. */
 bool core_cover_charge(struct core_link *link, uint64_t amount)
 {
 	const struct core_cover *cover = &link->cover;
@@ -191,6 +199,7 @@ bool core_cover_charge(struct core_link *link, uint64_t amount)
 	return true;
 }
 
+/* Returns the spare cover to the session's account. */
 static void cover_spare_return(struct core_link *link)
 {
 	uint64_t spare = link->cover.spare;
@@ -201,8 +210,8 @@ static void cover_spare_return(struct core_link *link)
 }
 
 /* Grants the cover that the peer requested. If the account has less, grants only the least amount
- * with which the peer can send its next notification: it uses that at once, and keeps nothing
- * that other peers wait for. */
+ * with which the peer can send its next notification: the peer uses that at once, so it keeps
+ * nothing that other peers wait for. */
 void core_note_more(struct core_link *link)
 {
 	struct core_cover *cover = &link->cover;
@@ -224,8 +233,8 @@ void core_note_more(struct core_link *link)
 		cover_credit_due(link);
 }
 
-/* The peer requests cover up to the position `linear`, and at least enough to send its next
- * notification. */
+/* The peer requests cover up to the position frame->linear. frame->offset is the position that it
+ * needs at least to send its next notification. */
 void core_cover_requested(struct core_link *link, const struct frame *frame)
 {
 	struct core_cover *cover = &link->cover;
@@ -233,9 +242,9 @@ void core_cover_requested(struct core_link *link, const struct frame *frame)
 		link->cfg.credit_in[FRAME_CREDIT_NOTIFY] + link->credit[FRAME_CREDIT_NOTIFY].given;
 
 	if (frame->linear > most || frame->offset > frame->linear)
-		return; /* larger than the notification budget; no correct peer asks for so much */
-	/* Each of the two values on its own may only grow: an older frame may arrive later, and
-	 * after a cancel the peer requests less. */
+		return; /* beyond the notification budget; no correct peer asks for so much */
+	/* Keeps the larger value of each: an older frame may arrive after a newer one, and after a
+	 * cancel the peer requests less. */
 	if (frame->linear > cover->requested)
 		cover->requested = frame->linear;
 	if (frame->offset > cover->least)
@@ -244,13 +253,14 @@ void core_cover_requested(struct core_link *link, const struct frame *frame)
 	cover_grants_due(link);
 }
 
-/* The application gets a notification and releases it later. On release the peer is granted cover
- * again until it has its first window; the rest returns to the account, for all peers. */
+/* A notification that costs `amount` goes to the application. */
 void core_cover_published(struct core_link *link, uint64_t amount)
 {
 	link->cover.out += amount;
 }
 
+/* The application released what costs `amount`, or a notification was dropped. The peer is granted
+ * cover again until it has its first window; the rest returns to the account, for all peers. */
 void core_cover_released(struct core_link *link, uint64_t amount)
 {
 	struct core_cover *cover = &link->cover;
@@ -267,6 +277,7 @@ void core_cover_released(struct core_link *link, uint64_t amount)
 	cover_grants_due(link);
 }
 
+/* The link has failed: returns to the account what it has set aside for the peer. */
 void core_cover_end(struct core_link *link)
 {
 	/* What the application holds stays set aside in the account until the application

@@ -10,12 +10,13 @@
 #include "base/list.h"
 
 struct core_cover {
-	/* the sender's side */
-	/* first window that the peer's hello gave; what its CREDIT frames added */
+	/* The sender's side. */
+	/* first window that the peer's hello gave; what the peer's CREDIT frames added to it */
 	uint64_t first_out, granted_out;
-	uint64_t sent, queued;		/* sum paid for; sum paid for or waiting in unpaid */
-	bool request_due, request_open; /* request_open: a request was sent and is not answered */
-	struct list_node unpaid;	/* core_note: those that wait for cover, in posted order */
+	uint64_t sent, queued; /* sum paid for; sum paid for or waiting in unpaid */
+	/* request_due: a request is to be sent; request_open: one was sent and is not answered */
+	bool request_due, request_open;
+	struct list_node unpaid; /* core_note: those that wait for cover, in posted order */
 	/* The receiver's side. */
 	/* first window of our hello; sum granted beyond it; of that, sent in CREDIT frames */
 	uint64_t first, granted, advertised;
@@ -23,7 +24,8 @@ struct core_cover {
 	uint64_t requested, least;
 	uint64_t out;	/* cost of the notifications that the application holds */
 	uint64_t spare; /* cost released by the application and not yet returned to the account */
-	uint64_t moves; /* counts each begin and end of a notification's frame */
+	/* grows when a notification begins to arrive and when a frame of one has arrived */
+	uint64_t moves;
 };
 
 #endif

@@ -24,16 +24,16 @@ bool core_credit_returned(struct core_credit *credit, uint64_t total)
 {
 	uint64_t limit = credit->out + total;
 
-	/* A peer cannot return more than was used. */
+	/* no peer can return more than was used */
 	if (limit < credit->limit || total > credit->used)
 		return false;
 	credit->limit = limit;
 	return true;
 }
 
-/* An eighth of the budget is worth a CREDIT frame: the sender then still has room for its largest
- * message. If the sender has less than an eighth left, every byte is worth one: the application
- * may release nothing more for a long time. */
+/* Whether the credit that the peer was not told of is worth a CREDIT frame. An eighth of the budget
+ * is. If the peer has less than an eighth left, any amount is: the application may release nothing
+ * more for a long time. */
 static bool credit_worth_a_frame(const struct core_credit *credit)
 {
 	uint64_t untold = credit->given - credit->advertised;
@@ -47,8 +47,8 @@ bool core_credit_charge(struct core_credit *credit, uint64_t amount, bool *out_d
 	if (credit->in + credit->given - credit->taken < amount)
 		return false;
 	credit->taken += amount;
-	/* The peer has little credit left: what was kept back until it is worth a frame may be
-	 * due now. */
+	/* The peer may have little credit left now: then what was kept back until it is worth a
+	 * frame is due. */
 	*out_due = credit_worth_a_frame(credit);
 	credit->due |= *out_due;
 	return true;

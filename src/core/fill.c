@@ -3,6 +3,7 @@
  * taken back. */
 #include "core/link_priv.h"
 
+/* The reference count of the job's transfer or push, in which each copy under way counts 1. */
 static uint32_t *fill_refs(struct core_job *job)
 {
 	return job->kind == CORE_JOB_PUSH ? &core_job_push(job)->refs : &core_job_xfer(job)->refs;
@@ -16,9 +17,9 @@ static void fill_job_check(struct core_link *link, struct core_job *job)
 		core_xfer_check(link, core_job_xfer(job));
 }
 
-/* Jobs of which more would only wait (core_fill_is_ahead) come last, whatever their priority.
- * Otherwise the WRITEs of two sides could occupy all staging, each until the other side's READs
- * free some, and wait for each other. */
+/* The job to be filled next; NULL: none. Jobs of which more bytes would only wait
+ * (core_fill_is_ahead) come last, whatever their priority. Otherwise the WRITEs of two sides could
+ * occupy all staging, each until the other side's READs free some, and wait for each other. */
 static struct core_job *fill_first(struct core_link *link)
 {
 	struct list_node *node;
@@ -77,6 +78,7 @@ void core_fill_begin(struct core_link *link, const struct core_fill *fill)
 	}
 }
 
+/* Ends the transfer or push whose source could not be copied. */
 static void fill_job_fail(struct core_link *link, struct core_job *job, tcpx_status status)
 {
 	if (job->kind == CORE_JOB_PUSH)

@@ -29,19 +29,19 @@ struct core_fill_state {
 	/* bytes before `begun` are in staging or being copied to it; those before `ready` are in
 	 * it */
 	uint64_t begun, ready;
-	uint64_t quantum; /* bytes begun since it was the job's turn */
+	uint64_t quantum; /* bytes begun in the job's present turn */
 	/* filled bytes were taken back unused, and nothing of the job was cut since */
 	bool unpulled;
 };
 
-/* Jobs of which more is to be filled, by priority. */
+/* Jobs of which more is to be filled. */
 struct core_fillq {
-	struct list_node jobs;
-	/* jobs that are filled as far as the peer's grants go; they come after `jobs` */
+	struct list_node jobs; /* by priority */
+	/* jobs whose further bytes would only wait (core_fill_is_ahead); they come after `jobs` */
 	struct list_node ahead;
 };
 
-/* Bytes to be filled. */
+/* The bytes that are to be filled next. */
 struct core_fill {
 	struct core_job *job;
 	struct core_cursor at;
@@ -53,25 +53,27 @@ struct core_fill {
 	bool ahead;
 };
 
-/* What is to be filled next; false if there is nothing. The answer stays the same until something
- * is begun or queued. */
+/* What is to be filled next; false if there is nothing. Further calls return the same until a fill
+ * begins or a job is queued. */
 bool core_fill_next(struct core_link *link, struct core_fill *out_fill);
 
-/* The copy has begun. core_fill_end() follows once, and the job exists until then. */
+/* The copy of these bytes begins. core_fill_end() follows once, and the job exists until then. */
 void core_fill_begin(struct core_link *link, const struct core_fill *fill);
 
-/* ready: all bytes before it are in staging; a value below the last one changes nothing. An error
- * ends the request; that of a READ at the peer ends with ERR_REMOTE. */
+/* A copy has ended. ready: all bytes of the job before it are in staging; a value below the last
+ * one changes nothing. status: an error ends the request; the peer's READ ends with ERR_REMOTE. */
 void core_fill_end(struct core_link *link, struct core_job *job, uint64_t ready,
 		   tcpx_status status);
 
 /* Takes back what is filled and not cut of the job, because other jobs need the staging; these
  * bytes are filled again later. An engine that has no staging for what core_fill_next() says must
- * call this, for small jobs too: their bytes may wait for grants that depend on other jobs. False
- * if nothing is filled, or if it will be sent without waiting for the peer. */
+ * call this, for small jobs too: their bytes may wait for grants that depend on other jobs. False,
+ * with nothing done: nothing is filled, the bytes will be sent without waiting for the peer, or the
+ * job has stopped. */
 bool core_fill_back(struct core_link *link, struct core_job *job);
 
-/* The channel that gets the i-th kick from now on. */
+/* The bulk channel that gets the i-th kick (from 0) when core_kick_bulk() is called next, if all
+ * are idle. */
 uint32_t core_fill_sender(const struct core_link *link, uint32_t i);
 
 #endif

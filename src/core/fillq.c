@@ -8,8 +8,9 @@ bool core_fill_leaves_eagerly(struct core_job *job)
 	return job->kind == CORE_JOB_SEND && !job->announced && core_job_xfer(job)->send.eager;
 }
 
-/* A SEND is filled only when it may go eagerly or its RECV is known. Before that it waits for the
- * peer's application, and staging must not be occupied for so long. */
+/* Whether more of the job is to be filled. A SEND is filled only when it may go eagerly or its RECV
+ * is known. Before that it waits for the peer's application, and must not occupy staging for so
+ * long. */
 bool core_fill_wants_more(struct core_job *job)
 {
 	if (!job->fills || job->stopped || job->fill.begun >= job->end)
@@ -17,8 +18,8 @@ bool core_fill_wants_more(struct core_job *job)
 	return job->kind != CORE_JOB_SEND || job->cleared || core_fill_leaves_eagerly(job);
 }
 
-/* By priority, and in posted order among equals. Eager SENDs leave in the order of their numbers,
- * so they are filled in that order. */
+/* Whether `job` is filled before `other`, which was queued earlier: if its priority is higher. Two
+ * eager SENDs keep their order, since they leave in the order of their numbers. */
 static bool fill_goes_before(struct core_job *job, struct core_job *other)
 {
 	return other->priority < job->priority &&
@@ -35,6 +36,7 @@ void core_fill_init(struct core_job *job)
 	job->fill.at = (struct core_cursor){0};
 }
 
+/* Queues the job to be filled, if more of it is to be filled and it is not queued yet. */
 void core_fill_want(struct core_link *link, struct core_job *job)
 {
 	struct list_node *pos = link->fillq.jobs.prev;
@@ -48,6 +50,7 @@ void core_fill_want(struct core_link *link, struct core_job *job)
 	link->cfg.ops->fill(link->cfg.arg);
 }
 
+/* The job ends: nothing more of it is filled, and what is filled is dropped. */
 void core_fill_stop(struct core_link *link, struct core_job *job)
 {
 	if (!job->fills)
@@ -56,9 +59,9 @@ void core_fill_stop(struct core_link *link, struct core_job *job)
 	link->cfg.ops->fill_drop(link->cfg.arg, job);
 }
 
-/* Whether filling more of the job would only make it wait: either as much is filled as the peer
- * granted staging for, or what was filled was taken back because no channel sent it, and one
- * slice is filled again for the channel that does. */
+/* Whether more filled bytes of the job would only wait. Either as many are filled as the peer has
+ * granted staging for; or filled bytes were taken back because no channel sent them (unpulled), and
+ * since then something is filled again for the channel that will. */
 bool core_fill_is_ahead(const struct core_link *link, const struct core_job *job)
 {
 	uint64_t filled = job->fill.begun - job->linear;
@@ -67,9 +70,9 @@ bool core_fill_is_ahead(const struct core_link *link, const struct core_job *job
 	       (job->fill.unpulled && filled);
 }
 
-/* Called when the peer granted more, or when a channel sent what was filled: all jobs in `ahead`
- * are looked at again, before the others. core_fill_next() puts those back that would still only
- * wait. */
+/* Called when the peer granted more, or when a channel sent what was filled: puts all jobs of
+ * `ahead` before the others, so that they are looked at again. core_fill_next() puts those back
+ * that would still only wait. */
 void core_fill_retry(struct core_link *link)
 {
 	if (list_empty(&link->fillq.ahead))
@@ -79,6 +82,7 @@ void core_fill_retry(struct core_link *link)
 	link->cfg.ops->fill(link->cfg.arg);
 }
 
+/* A chunk of the job was cut. If filled bytes had been taken back, filling ahead begins again. */
 void core_fill_pulled(struct core_link *link, struct core_job *job)
 {
 	if (!job->fill.unpulled)

@@ -5,7 +5,8 @@
 #include "core/link_ops.h"
 #include "core/notify.h"
 
-/* The peer chooses the numbers, so it must not know the multiplier. */
+/* The bucket of a notification. The peer chooses the numbers, so the multiplier is secret: the peer
+ * cannot choose numbers that all fall into one bucket. */
 static uint32_t incoming_bucket(const struct core_incoming *in, uint64_t number, bool standalone)
 {
 	return (uint32_t)(((number << 1 | standalone) * in->multiplier) >> (64 - in->bits));
@@ -34,7 +35,8 @@ static void incoming_heads_free(struct core_incoming *in)
 	in->bits = CORE_INCOMING_BITS;
 }
 
-/* CORE_NOTE_COST includes the table. Without memory for more the chains become longer. */
+/* Doubles the number of buckets; CORE_NOTE_COST includes their memory. If that cannot be allocated,
+ * the table stays as it is, with longer chains. */
 static void incoming_grow(struct core_incoming *in)
 {
 	uint32_t bits = in->bits + 1;

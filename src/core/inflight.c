@@ -2,6 +2,8 @@
 /* Frames in flight on a channel, and the chunks of a job that must be sent again. */
 #include "core/queue_priv.h"
 
+/* Queues the chunk with its job to be sent again, after those that are queued already. 0, or -1: no
+ * memory. */
 int core_retransmit_add(struct core_link *link, const struct core_chunk *chunk)
 {
 	struct core_retransmit *redo = link->retransmit_pool, **tail = &chunk->job->retransmit;
@@ -23,6 +25,7 @@ int core_retransmit_add(struct core_link *link, const struct core_chunk *chunk)
 	return 0;
 }
 
+/* Removes the first chunk that the job is to send again. */
 void core_retransmit_pop(struct core_link *link, struct core_job *job)
 {
 	struct core_retransmit *redo = job->retransmit;
@@ -43,6 +46,7 @@ void core_retransmit_free(struct core_link *link, struct core_job *job)
 	}
 }
 
+/* The job ends: its chunks in the rings of the channels refer to it no more. */
 void core_chunks_detach(struct core_link *link, struct core_job *job)
 {
 	uint32_t i;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job: what is cut into frames, and the sizes that it is cut in. */
+/* A job: a piece of work that is cut into frames; and the limits for what is cut. */
 #ifndef CORE_JOB_H
 #define CORE_JOB_H
 
@@ -15,26 +15,32 @@ struct core_retransmit;
 
 /* the priority channel: for small jobs, and for those marked by_lane */
 #define CORE_LANE 0
-#define CORE_CHANNELS_MAX 64	     /* the priority channel and 63 bulk ones: a mask is one word */
-#define CORE_SMALL_BYTES (16u << 10) /* largest eager SEND; largest small job by default */
-#define CORE_PIECES_MAX 1000	     /* pieces of one chunk */
-#define CORE_REQUEST_BYTES (1u << 30) /* of a READ's list, requested in one READ_REQ */
-/* chunks of staged sources that are in flight on one channel */
+/* the priority channel and 63 bulk ones, so that a mask of channels has 64 bits */
+#define CORE_CHANNELS_MAX 64
+#define CORE_SMALL_BYTES (16u << 10)  /* largest eager SEND; largest small job by default */
+#define CORE_PIECES_MAX 1000	      /* most pieces (parts of segments) of one chunk */
+#define CORE_REQUEST_BYTES (1u << 30) /* most bytes that one READ_REQ frame asks for */
+/* so many chunks of staged sources may be in flight on one channel, or two of the largest ones */
 #define CORE_FILLED_CHUNKS 4u
-#define CORE_QUANTUM_BYTES (4u << 20) /* cut of one job before it is the next one's turn */
-#define CORE_GRANT_BYTES (4u << 20)   /* smallest grant, while more than that is free */
-#define CORE_REF_BYTES (16u << 20)    /* chunk by reference, unless the peer takes larger ones */
-/* largest chunk by reference: a copy of more would begin late */
+#define CORE_QUANTUM_BYTES (4u << 20) /* bytes cut of one job before it is the next job's turn */
+/* least staging that is taken from the pool at once, unless less is wanted or the taker has less
+ * than a chunk left */
+#define CORE_GRANT_BYTES (4u << 20)
+/* largest chunk by reference, unless the peer accepts larger ones */
+#define CORE_REF_BYTES (16u << 20)
+/* largest chunk by reference, whatever the peer accepts: the copy of a larger one would begin
+ * late */
 #define CORE_REF_MOST (128u << 20)
-#define CORE_REF_QUANTUM 8u /* as CORE_QUANTUM_BYTES, but chunks by reference */
-/* bytes by reference in flight on a link; a cancel waits for all of them */
+/* chunks by reference that are cut of one job before it is the next job's turn */
+#define CORE_REF_QUANTUM 8u
+/* most bytes by reference in flight on a link; a cancelled transfer waits for all of its own */
 #define CORE_REF_WINDOW (512u << 20)
 #define CORE_FIRST_CHUNK (128u << 10) /* smallest first chunk of a staged source */
 #define CORE_FILL_BYTES (4u << 20)    /* bytes of a staged source that one copy fills */
 #define CORE_PIGGYBACK_BYTES 4096     /* largest notification that leaves with its WRITE */
 /* what a notification costs of the budget beyond its payload */
 #define CORE_NOTE_COST 128
-/* a request for cover asks for up to this many first windows more than needed */
+/* a request for cover asks for up to this many times the first window more than is needed now */
 #define CORE_COVER_AHEAD 8u
 
 /* What a job is part of, and the frames that it is cut into. */
@@ -50,27 +56,30 @@ enum core_job_kind {
 struct core_job {
 	struct list_node node; /* in one of the lists of core_sendq */
 	enum core_job_kind kind;
+	/* queued: in a list of core_sendq; small: goes by the priority channel; stopped: nothing
+	 * more is cut, because the transfer or push is ending */
 	bool queued, small, stopped;
-	bool announced;	     /* SEND: its SEND or RTS is in flight or arrived */
+	bool announced;	     /* SEND: its SEND or RTS frame was cut; NOTE: a frame of it was cut */
 	bool staged;	     /* the destination is staged: chunks wait for grants */
 	bool fills;	     /* the source is staged: only bytes that are filled are cut */
 	enum core_path path; /* if not STREAM, the source is read until the peer has acknowledged
 			      * the chunk */
-	bool by_lane;	     /* goes by the priority channel, whatever its size */
-	bool stalled;	     /* a plugin did not send one of its messages, which ended a channel */
-	bool cleared;	     /* SEND: the peer answered with CTS, so its RECV is known */
+	bool by_lane;	     /* it goes by the priority channel, whatever its size */
+	bool stalled; /* a channel ended because a plugin did not send a message of this job */
+	bool cleared; /* SEND: the peer answered with CTS, so its RECV is known */
 	int32_t priority;
 	const struct core_prog *prog; /* NULL for notes */
 	struct core_cursor at;
 	uint64_t linear, end; /* next byte to cut; where cutting stops */
-	uint64_t peer_xfer;   /* PUSH, SEND: the peer's number for the request */
+	/* number of the peer's request in frames; PUSH: its READ; SEND: its RECV */
+	uint64_t peer_xfer;
 	/* PUSH: where the requested piece begins within the READ */
 	uint64_t linear_base;
 	struct core_retransmit *retransmit; /* chunks of a lost channel, sent before anything new */
 	uint32_t inflight;		    /* frames in the channels' rings */
-	/* of these chunks, those whose source the peer or a plugin may still read */
+	/* how many of these frames are chunks whose source the peer or a plugin may still read */
 	uint32_t reading;
-	uint64_t quantum;	     /* bytes cut since it was the job's turn */
+	uint64_t quantum;	     /* bytes cut in the job's present turn */
 	uint64_t acked;		     /* bytes that the peer has acknowledged */
 	struct core_fill_state fill; /* used if `fills` */
 };

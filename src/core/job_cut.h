@@ -11,27 +11,31 @@ static inline uint32_t core_stream_channels(const struct core_link *link)
 	return link->cfg.bulk_channels - link->cfg.message_channels;
 }
 
+/* Whether the channel carries messages of a plugin instead of streams. */
 static inline bool core_carries_messages(const struct core_link *link, uint32_t channel)
 {
 	return channel > core_stream_channels(link);
 }
 
-/* Small jobs go by the priority channel; messages of a plugin have channels of their own. */
+/* Whether the job goes by the priority channel: it is short, or marked by_lane. A short job whose
+ * chunks are messages of a plugin does not: these have channels of their own. */
 static inline bool core_job_is_small(const struct core_link *link, const struct core_job *job)
 {
 	return job->by_lane ||
 	       (job->end <= link->cfg.small_bytes && job->path != CORE_PATH_MESSAGE);
 }
 
-/* Chunks of the job go as messages of a plugin. Requests of a READ never do. */
+/* Whether chunks of the job go as messages of a plugin. The request of a READ never does: its
+ * `path` is the path of the data that the peer sends back. */
 static inline bool core_job_messages(const struct core_job *job)
 {
 	return job->path == CORE_PATH_MESSAGE && job->kind != CORE_JOB_REQUEST;
 }
 
-/* Chunks of a staged source are larger as long as every channel gets one: fewer frames, and
- * larger copies at the peer. While the job is the only one, its first chunks are smaller, one for
- * each channel, so that every stage between the two memories starts early. */
+/* The chunk size of the job at `linear`. Chunks of a staged source are larger while other bulk jobs
+ * wait, or while every channel can still get two of them: this means fewer frames, and larger
+ * copies at the peer. While no other bulk job waits, the first chunks are smaller, one for each
+ * channel, so that every stage between the two memories starts early. */
 static inline uint64_t core_chunk_bytes(const struct core_link *link, const struct core_job *job,
 					uint64_t linear)
 {
@@ -52,7 +56,7 @@ static inline uint64_t core_chunk_bytes(const struct core_link *link, const stru
 }
 
 /* How many of `bytes` a chunk that begins at `linear` may have: up to the next multiple of the
- * chunk size, counted from the transfer's start, so that neighbouring chunks are neighbours in
+ * chunk size, counted from the transfer's start, so that neighbouring chunks lie side by side in
  * staging. */
 static inline uint64_t core_chunk_limit(const struct core_link *link, const struct core_job *job,
 					uint64_t linear, uint64_t bytes)
@@ -63,7 +67,8 @@ static inline uint64_t core_chunk_limit(const struct core_link *link, const stru
 	return bytes < most ? bytes : most;
 }
 
-/* Bytes of staged sources that may be in flight on one channel: four chunks, or two large ones. */
+/* A channel that has so many bytes of staged sources in flight cuts no more of them. Four chunks
+ * fit in, or two of the largest size. */
 static inline uint64_t core_filled_window(const struct core_config *cfg)
 {
 	uint64_t few = CORE_FILLED_CHUNKS * (uint64_t)cfg->chunk_bytes;
@@ -72,7 +77,7 @@ static inline uint64_t core_filled_window(const struct core_config *cfg)
 	return few > large ? few : large;
 }
 
-/* Bytes that are cut of the job before it is the next one's turn. By reference these are so many
+/* How many bytes are cut of the job before it is the next job's turn. By reference they are so many
  * that the peer finds neighbouring chunks, which it copies as one. */
 static inline uint64_t core_job_quantum(const struct core_link *link, const struct core_job *job)
 {
@@ -80,7 +85,8 @@ static inline uint64_t core_job_quantum(const struct core_link *link, const stru
 						: CORE_QUANTUM_BYTES;
 }
 
-/* The end of the bytes that may be cut for the first time. */
+/* Up to which byte the job may be cut for the first time: a staged source only as far as it is
+ * filled. */
 static inline uint64_t core_job_cut_end(const struct core_job *job)
 {
 	return job->fills && job->fill.ready < job->end ? job->fill.ready : job->end;

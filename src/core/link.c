@@ -7,12 +7,14 @@
 
 #include "core/link_priv.h"
 
-/* Smaller budgets are advertised as soon as nothing is unread. */
+/* Credit of budgets below these is also returned as soon as the application has read everything
+ * (core_credit.prompt). */
 static const uint64_t prompt_below[FRAME_CREDIT_STAGE] = {
 	[FRAME_CREDIT_NOTIFY] = 2ull * TCPX_NOTIFY_MAX,
 	[FRAME_CREDIT_EAGER] = 8ull * CORE_SMALL_BYTES,
 };
 
+/* Initialises a link whose channels are all down. Where cfg has 0, a default is set. */
 tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg)
 {
 	uint32_t i;
@@ -48,7 +50,8 @@ tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg
 	return TCPX_OK;
 }
 
-/* Frames without a sequence may have been lost with a channel. Their values are sent again. */
+/* Frames without a sequence may have been lost with a channel. Makes frames with the present values
+ * due again. */
 static void link_readvertise(struct core_link *link)
 {
 	int kind;
@@ -69,6 +72,7 @@ void core_link_refs(struct core_link *link, uint64_t bytes)
 		link->ref_chunk = (uint32_t)bytes;
 }
 
+/* Frees the memory of the channel's ring and refusals. */
 static void chan_memory_free(struct core_link *link, struct core_chan *chan)
 {
 	struct core_inflight *inflight = &chan->inflight;
@@ -116,6 +120,8 @@ static void ctl_list_free(struct core_link *link, struct list_node *head)
 				    sizeof(struct core_ctl));
 }
 
+/* The link has failed: frees SENDs and notifications that have arrived and were not given to the
+ * engine, and control frames that were not sent. */
 static void link_free_arrived(struct core_link *link)
 {
 	uint32_t i;
@@ -130,6 +136,7 @@ static void link_free_arrived(struct core_link *link)
 	ctl_list_free(link, &link->sendq.cancelled);
 }
 
+/* The link has failed: empties the channel's ring. */
 static void chan_forget_ring(struct core_link *link, struct core_chan *chan)
 {
 	struct core_inflight *inflight = &chan->inflight;
@@ -150,7 +157,8 @@ static void chan_forget_ring(struct core_link *link, struct core_chan *chan)
 	inflight->acked_seq = inflight->next_seq - 1;
 }
 
-/* Ends all requests. One whose staged source is still being read ends later, in core_io_drop(). */
+/* Ends all transfers and pushes. One whose memory is still in use ends when the last reference to
+ * it is dropped: by core_io_drop() for example. */
 static void link_end_requests(struct core_link *link, tcpx_status status)
 {
 	struct list_node *pos, *tmp;
@@ -169,7 +177,8 @@ static void link_end_requests(struct core_link *link, tcpx_status status)
 		struct core_xfer *xfer = LIST_ENTRY(pos, struct core_xfer, node);
 
 		if (xfer->state == CORE_ENDING)
-			/* a strict WRITE no longer waits for the peer's acknowledgement */
+			/* may end now: a strict WRITE no longer waits for the peer's
+			 * acknowledgement */
 			core_xfer_check(link, xfer);
 		else
 			core_xfer_end(link, xfer, status);
@@ -190,8 +199,9 @@ void core_link_unlease(struct core_link *link)
 		link_end_requests(link, link->dead_status);
 }
 
-/* No thread is inside a call of the transport, unless core_chan_stays() said so. in_call may
- * still be set if a frame was refused while it was arriving. */
+/* The link has failed: gives up the frame under way in one direction. stays: a call still uses its
+ * memory (core_chan_stays). Otherwise no call is under way, but in_call may still be set, if a
+ * frame was refused while it was arriving. */
 static void io_fail(struct core_link *link, struct core_io *io, bool stays)
 {
 	if (!stays)
@@ -343,7 +353,7 @@ tcpx_status core_chan_up(struct core_link *link, uint32_t channel, uint32_t epoc
 }
 
 /* Once both fences are exchanged, the chunks that the peer did not apply are queued for other
- * channels. */
+ * channels, and the channel may be dialled again. */
 static void fence_through(struct core_link *link, struct core_chan *chan)
 {
 	if (chan->state != CORE_CHAN_FENCING || !chan->fence.got || !chan->fence.sent)
@@ -364,6 +374,8 @@ static void fence_send(struct core_link *link, struct core_chan *chan)
 	chan->fence.sent = true;
 }
 
+/* Sends the fence of a lost channel, unless chunks of it are still being copied to their
+ * destination. */
 static void fence_try(struct core_link *link, struct core_chan *chan)
 {
 	if (chan->state != CORE_CHAN_FENCING || chan->commits || chan->fence.sent)
@@ -391,7 +403,8 @@ void core_chan_lost(struct core_link *link, uint32_t channel)
 	core_kick_all(link);
 }
 
-/* The fence may have waited for this commit. */
+/* Defined here, and not in link_rx.c, because the fence of a lost channel may have waited for this
+ * commit. */
 void core_rx_committed(struct core_link *link, uint32_t channel, uint32_t epoch, uint64_t seq,
 		       uint64_t xfer_id, uint64_t bytes, uint64_t staged, tcpx_status status)
 {

@@ -32,35 +32,39 @@
 #include <tcpx/types.h>
 
 tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg);
-/* After core_link_fail. Frees what the link owns. */
+/* Frees what the link owns. Called after core_link_fail(), when all requests have ended. */
 void core_link_fini(struct core_link *link);
 
 /* The peer accepts chunks by reference of up to `bytes`. The limit only rises. */
 void core_link_refs(struct core_link *link, uint64_t bytes);
 
-/* Every transfer ends with status, every push and note is dropped. No channel may be inside a call,
- * except those of core_chan_stays, whose transfers end with core_chan_left. Idempotent. */
+/* Ends the link: every transfer ends with `status`, every push and notification is dropped. No
+ * channel may be inside a call of its transport, except those that core_chan_stays() has named,
+ * whose transfers end in core_chan_left(). A second call does nothing. */
 void core_link_fail(struct core_link *link, tcpx_status status);
 /* Called before core_link_fail() if the peer may go on reading sources by reference: transfers
  * and pushes that have such chunks in flight end only at core_link_unlease(). */
 void core_link_lease(struct core_link *link);
 void core_link_unlease(struct core_link *link);
 
-/* Iterates over what is under way, in the order of posts: NULL gives the first one, the last one
- * gives NULL. Call it before the current one is ended. */
+/* Iterate over the transfers and pushes under way, oldest first: NULL gives the first one, the last
+ * one gives NULL. To end the current one, call this before. */
 struct core_xfer *core_xfer_after(const struct core_link *link, const struct core_xfer *xfer);
 struct core_push *core_push_after(const struct core_link *link, const struct core_push *push);
 
-/* Channels: the number of times that the channel has come up. */
+/* Channels. The epoch of the channel's last connection; 0: there was none. */
 uint32_t core_chan_epoch(const struct core_link *link, uint32_t channel);
+/* The channel, which was down, is connected with a higher epoch than before; else ERR_STALE.
+ * ERR_PROTOCOL: there is no such channel; ERR_NO_MEMORY; the link's error if it is dead. */
 tcpx_status core_chan_up(struct core_link *link, uint32_t channel, uint32_t epoch);
 /* The channel's transport is closed, no thread is inside it, and nothing reads the sources of its
  * messages. Sends the fence when no commit of the channel is under way any more. */
 void core_chan_lost(struct core_link *link, uint32_t channel);
-/* The sender (tx) or the receiver (rx) is inside a call that may take long. Until
- * core_chan_left(), core_chan_lost() may not be called, and after core_link_fail() the memory
- * that the call uses stays in use. */
+/* A channel is stopped although its sender (tx) or its receiver (rx) is inside a call that may take
+ * long. Until core_chan_left() is called, core_chan_lost() may not be called, and after
+ * core_link_fail() the memory that the call uses stays in use. */
 void core_chan_stays(struct core_link *link, uint32_t channel, bool tx, bool rx);
+/* The calls that core_chan_stays() was told of have returned. */
 void core_chan_left(struct core_link *link, uint32_t channel);
 /* Called before core_chan_lost() on a channel of plugin messages whose oldest message was not
  * sent, for an unknown reason. A transfer to which this happens twice ends with `status`, since
@@ -73,43 +77,47 @@ tcpx_status core_chan_fence(struct core_link *link, uint32_t channel, uint32_t e
 			    uint64_t applied, const struct core_nack *nacks, uint32_t count);
 /* The control connection is up again: fences that were not answered are sent again. */
 void core_link_refence(struct core_link *link);
-/* channels that are up, of all kinds */
+/* number of channels that are up, of all kinds */
 uint32_t core_link_channels_up(const struct core_link *link);
-/* channels of plugin messages that are up */
+/* number of channels of plugin messages that are up */
 uint32_t core_link_messages_up(const struct core_link *link);
-/* No channel of plugin messages will come up: transfers that wait for one end with status. */
+/* No channel of plugin messages will come up: transfers whose chunks go as messages end with
+ * `status`, and READs of the peer with ERR_REMOTE. */
 void core_link_strand(struct core_link *link, tcpx_status status);
 
-/* Transfers. Post takes a transfer that is IDLE or FINAL. ERR_STATE; ERR_AGAIN (no notification
- * budget, or CORE_CANCELLED_MAX cancelled SENDs wait for the peer); ERR_NO_MEMORY; the link's error
- * if it is dead. The bytes of a notification are copied. */
+/* Transfers. Posts one that is IDLE or FINAL, else ERR_STATE. ERR_AGAIN: no notification budget
+ * now, or CORE_CANCELLED_MAX cancelled SENDs wait for the peer; ERR_LIMIT: the notification is
+ * larger than the budget; ERR_NO_MEMORY; the link's error if it is dead. The bytes of a
+ * notification are copied. */
 tcpx_status core_xfer_post(struct core_link *link, struct core_xfer *xfer);
 /* The bytes of a WRITE or READ marked `direct` are in place, or never will be (status). */
 void core_xfer_moved(struct core_link *link, struct core_xfer *xfer, tcpx_status status);
 /* Ends the transfer with `status` as soon as nothing uses its memory; may call ops->ended() at
- * once. ERR_STATE. */
+ * once. ERR_STATE: it is not under way. */
 tcpx_status core_xfer_cancel(struct core_link *link, struct core_xfer *xfer, tcpx_status status);
-/* Ends transfers whose deadline has passed; returns the next deadline or 0. */
+/* Ends transfers whose deadline has passed; returns the next deadline; 0: there is none. */
 int64_t core_link_expire(struct core_link *link, int64_t now_ns);
 /* Sends a standalone notification that no request waits for. */
 tcpx_status core_note_send(struct core_link *link, const void *data, uint64_t bytes);
-/* The number of the last standalone notification; and whether some up to a number were not yet
- * taken by the peer. */
+/* The number of the last standalone notification that was sent. */
 uint64_t core_note_last(const struct core_link *link);
+/* Whether the peer has not yet taken all standalone notifications up to this number. */
 bool core_notes_wait(const struct core_link *link, uint64_t number);
-/* The application released a notification of `bytes`. empty: it has read all others. */
+/* The application released a notification of `bytes`. empty: it has read all that arrived. */
 void core_note_consumed(struct core_link *link, uint64_t bytes, bool empty);
 
-/* For a flush: asks the peer to acknowledge every frame sent so far soon. Notifications, those
- * queued or sent again included, ask until the peer has taken all; ops->note_ended() tells of
- * each. */
+/* For a flush: asks the peer to acknowledge soon every frame that was sent so far. From now on
+ * frames of notifications ask as well, until the peer has taken all notifications;
+ * ops->note_ended() tells of each for which no request waits. */
 void core_link_ask(struct core_link *link);
 
-/* Serves a READ of the peer. The engine has filled push->prog, job.peer_xfer and
- * job.linear_base. */
+/* Serves one requested piece of a READ of the peer. The engine has filled push->prog, job.peer_xfer
+ * and job.linear_base. */
 void core_push_start(struct core_link *link, struct core_push *push);
+/* Refuses a READ of the peer, which ends there with `status`. */
 void core_push_refuse(struct core_link *link, uint64_t xfer_id, tcpx_status status);
-/* The source region goes away: the peer's READ ends with status. */
+/* Stops serving a READ, because its source region goes away for example: the READ ends at the peer
+ * with `status`. */
 void core_push_stop(struct core_link *link, struct core_push *push, tcpx_status status);
 
 /* Whether the link waits for the shared staging pool; then call core_stage_more() when some is
@@ -120,12 +128,13 @@ static inline bool core_stage_waits(const struct core_link *link)
 }
 void core_stage_more(struct core_link *link);
 
-/* Call when the account may have room for the notifications of a peer that waits. */
+/* Call when the session's account may have memory for the notifications of this peer, which
+ * waits. */
 void core_note_more(struct core_link *link);
-/* What the account has set aside for this peer beyond its first window, not counting what the
- * application holds and may release. */
+/* How many bytes the account has set aside for this peer beyond its first window, not counting what
+ * the application holds and may release. */
 uint64_t core_note_held(const struct core_link *link);
-/* A counter that grows whenever a frame of a notification begins or ends. */
+/* A counter that grows when a notification begins to arrive and when a frame of one has arrived. */
 uint64_t core_note_moves(const struct core_link *link);
 
 #endif

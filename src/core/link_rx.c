@@ -9,6 +9,9 @@ static bool frame_is_sequenced(uint8_t type)
 	return type != FRAME_ACK && type != FRAME_CREDIT && type != FRAME_STAGE_REQ;
 }
 
+/* An RDATA or SDATA frame begins to arrive. Its payload goes to the READ or RECV that the frame
+ * names, or to scratch memory if that has ended. ERR_PROTOCOL: the frame does not fit the
+ * request. */
 static tcpx_status rx_begin_request(struct core_link *link, struct core_chan *chan,
 				    const struct frame *frame, struct core_rx *rx)
 {
@@ -22,9 +25,9 @@ static tcpx_status rx_begin_request(struct core_link *link, struct core_chan *ch
 		return TCPX_OK;
 	if (!read && !xfer->matched)
 		return TCPX_ERR_PROTOCOL;
-	/* A READ by another path than the stream has reserved no staging, so its chunks must come
-	 * by the requested path. A RECV gets another path than the stream only if it allowed
-	 * that. */
+	/* Chunks of a READ must come by the path that it requested: with another path than the
+	 * stream it has reserved no staging. A RECV gets another path than the stream only if its
+	 * CTS allowed that. */
 	if (path != xfer->path && (read || path != CORE_PATH_STREAM))
 		return TCPX_ERR_PROTOCOL;
 	end = read ? xfer->job.linear : xfer->recv.limit;
@@ -40,8 +43,9 @@ static tcpx_status rx_begin_request(struct core_link *link, struct core_chan *ch
 	return TCPX_OK;
 }
 
-/* A channel of plugin messages carries messages and, besides them, only ACK, NACK and NOP. Other
- * channels carry no messages. A message has neither a segment table nor staging. */
+/* Whether the frame may come on this channel. A channel of plugin messages carries messages and,
+ * besides them, only ACK, NACK and NOP. Other channels carry no messages. A message has neither a
+ * segment table nor staging. */
 static bool rx_channel_fits(const struct core_link *link, const struct core_chan *chan,
 			    const struct frame *frame)
 {
@@ -56,6 +60,8 @@ static bool rx_channel_fits(const struct core_link *link, const struct core_chan
 	       frame->payload_bytes <= link->cfg.message_bytes;
 }
 
+/* Checks the frame by its type and says where its payload goes. Errors: those of
+ * core_rx_begin(). */
 static tcpx_status rx_begin_type(struct core_link *link, struct core_chan *chan,
 				 const struct frame *frame, struct core_rx *rx)
 {
@@ -108,8 +114,8 @@ static tcpx_status rx_begin_type(struct core_link *link, struct core_chan *chan,
 	}
 }
 
-/* Takes staging for the frame's payload when the frame begins: from the peer's grants, or from
- * what a READ reserved. ERR_PROTOCOL if neither has enough. */
+/* Takes staging for the frame's payload when the frame begins: from the peer's grants, or from what
+ * a READ reserved. ERR_PROTOCOL: neither has enough, or the frame's flag does not fit the RECV. */
 static tcpx_status rx_staging_take(struct core_link *link, struct core_chan *chan,
 				   const struct frame *frame)
 {
@@ -175,8 +181,9 @@ tcpx_status core_rx_begin(struct core_link *link, uint32_t channel, const struct
 	}
 	if (frame->seq)
 		core_rxseq_begin(&chan->rxseq, frame->seq);
-	/* By reference the frame's `follows` means something else. A wrong value harms only the
-	 * sender's own request. */
+	/* The frame carries a whole WRITE, whose notification may follow. By reference this is only
+	 * assumed, since `follows` is then the length of a part of the table. A wrong assumption
+	 * harms only the sender's own request. */
 	if (frame->type == FRAME_DATA && !frame->linear &&
 	    (!frame->follows || core_path_of(frame) == CORE_PATH_REFERENCE)) {
 		chan->piggyback.write_seq = frame->seq;
@@ -225,8 +232,8 @@ bool core_rx_notes(const struct core_link *link, uint32_t channel)
 	return chan->rx.busy && chan->rx_frame.type == FRAME_NOTIFY;
 }
 
-/* Remembers a refusal. False: no memory for it. The link then ends, since the peer would take the
- * chunk for applied. */
+/* Remembers a refusal, so that a NACK is sent. False: no memory, or too many refusals. The link
+ * then ends, since the peer would take the chunk for applied. */
 static bool rx_nack(struct core_link *link, struct core_chan *chan, uint64_t seq, uint64_t xfer,
 		    tcpx_status status)
 {
@@ -255,7 +262,8 @@ static bool rx_nack(struct core_link *link, struct core_chan *chan, uint64_t seq
 	return true;
 }
 
-/* The sequence is applied or, with a negative status, refused. In any order. */
+/* The frame with this sequence is applied or, if `status` is an error, refused. Frames may be in
+ * any order. */
 void core_rx_applied(struct core_link *link, struct core_chan *chan, uint64_t seq,
 		     tcpx_status status)
 {
@@ -265,12 +273,14 @@ void core_rx_applied(struct core_link *link, struct core_chan *chan, uint64_t se
 		core_kick(link, chan);
 }
 
+/* An ACK arrived: the peer has applied our frames up to frame->linear, and has taken those up to
+ * frame->key out of the transport. ERR_PROTOCOL: impossible values. */
 static tcpx_status rx_ack(struct core_link *link, struct core_chan *chan, const struct frame *frame)
 {
 	uint64_t last = chan->inflight.next_seq - 1;
 
-	/* The frame that is being sent may be acknowledged before the call that sends it
-	 * returns. */
+	/* `last` may be the frame that is being sent: the peer may acknowledge it before the send
+	 * call returns. */
 	if (frame->linear < chan->inflight.acked_seq || frame->linear > last ||
 	    frame->key < frame->linear || frame->key > last)
 		return TCPX_ERR_PROTOCOL;
@@ -281,6 +291,7 @@ static tcpx_status rx_ack(struct core_link *link, struct core_chan *chan, const 
 	return TCPX_OK;
 }
 
+/* A CREDIT frame for staging arrived: jobs that wait for grants may be cut again. */
 static void rx_stage_credit(struct core_link *link, const struct frame *frame)
 {
 	uint64_t ahead = frame->offset <= link->cfg.chunk_bytes ? frame->offset : 0;
@@ -292,9 +303,10 @@ static void rx_stage_credit(struct core_link *link, const struct frame *frame)
 		core_kick_small(link);
 	core_fill_retry(link);
 	core_kick_small(link);
-	core_kick_bulk(link, more); /* a kick for each chunk that the new grants allow */
+	core_kick_bulk(link, more); /* one channel for each chunk that the new grants allow */
 }
 
+/* A CREDIT frame arrived. A key that is not known is ignored. */
 static void rx_credit(struct core_link *link, const struct frame *frame)
 {
 	switch (frame->key) {
@@ -317,8 +329,8 @@ static void rx_credit(struct core_link *link, const struct frame *frame)
 		core_kick_all(link);
 }
 
-/* The peer requests staging memory for what it will send, and gives back grants that it will not
- * use. */
+/* A STAGE_REQ arrived: the peer requests staging memory for what it will send, and gives back
+ * grants that it will not use. */
 static void rx_stage_request(struct core_link *link, const struct frame *frame)
 {
 	uint64_t back;
@@ -330,6 +342,7 @@ static void rx_stage_request(struct core_link *link, const struct frame *frame)
 	core_stage_more(link);
 }
 
+/* Does what an arrived frame without a place for its payload asks for, or tells. */
 static tcpx_status rx_act(struct core_link *link, struct core_chan *chan, const struct frame *frame,
 			  const void *data)
 {
@@ -365,8 +378,8 @@ static tcpx_status rx_act(struct core_link *link, struct core_chan *chan, const 
 	return TCPX_OK;
 }
 
-/* The payload was lost or is invalid: undoes what was counted for it, since its bytes may be sent
- * again. */
+/* The arriving payload was lost or is invalid: undoes what was counted when it began, since its
+ * bytes may be sent again. */
 static void rx_undo(struct core_link *link, struct core_chan *chan)
 {
 	if (chan->rx.xfer)
@@ -386,7 +399,9 @@ void core_rx_lost(struct core_link *link, struct core_chan *chan)
 	rx_staging_undo(link, chan);
 }
 
-/* Counts the payload that arrived, while the frame still holds its references. */
+/* The frame has arrived: counts its payload as applied, or undoes what was counted when it began,
+ * and does what the frame says. The frame still holds its references. Errors: those of
+ * core_rx_end(). */
 static tcpx_status rx_settle(struct core_link *link, struct core_chan *chan, bool valid,
 			     tcpx_status status, const void *data)
 {
@@ -432,12 +447,14 @@ tcpx_status core_rx_end(struct core_link *link, uint32_t channel, bool valid, tc
 		chan->rx.busy = false;
 		return link->dead_status;
 	}
-	/* An aborted frame is acknowledged like any other: its sender knows that it was aborted. */
+	/* An aborted frame is acknowledged like any other: its sender knows that the frame was
+	 * aborted. */
 	if (frame.seq && (frame.flags & FRAME_F_ACK))
 		core_rxseq_asked(&chan->rxseq, frame.seq);
 	result = rx_settle(link, chan, valid, status, data);
 	chan->rx.busy = false;
-	/* After an error the frame is not applied: the peer sends it again on another channel. */
+	/* After an error the frame does not count as applied: the peer sends it again on another
+	 * channel. */
 	if (frame.seq && result == TCPX_OK) {
 		link->count.rx_chunks++;
 		if (frame.seq == chan->piggyback.write_seq)

@@ -14,48 +14,54 @@
 struct core_link;
 
 enum core_rx_kind {
-	CORE_RX_NONE = 0, /* no payload: core_rx_end follows at once */
+	CORE_RX_NONE = 0, /* no payload: core_rx_end() follows at once */
 	CORE_RX_SCRATCH,  /* read the payload and drop it */
 	CORE_RX_REGION,	  /* DATA: the engine resolves key, offset and table */
 	CORE_RX_PROG,	  /* into the local side of prog, from `linear` on */
 	CORE_RX_MESSAGE,  /* an eager SEND: collect the payload for core_rx_end */
 	CORE_RX_NOTE,	  /* into note->data, from frame->linear on */
-	CORE_RX_LIST,	  /* READ_REQ: the table is the list to push */
+	CORE_RX_LIST,	  /* READ_REQ: the table lists the pieces that the peer wants to read */
 };
+/* Where the payload of an arriving frame goes. */
 struct core_rx {
 	enum core_rx_kind kind;
-	const struct core_prog *prog;
+	const struct core_prog *prog; /* PROG: the segment list of `xfer` */
 	struct core_xfer *xfer;
-	struct core_notify_in *note;
-	uint64_t linear;
+	struct core_notify_in *note; /* of a NOTIFY frame */
+	uint64_t linear;	     /* offset of the payload in its transfer or notification */
 };
-/* A validated header arrived; its call has begun. ERR_PROTOCOL ends the link. ERR_NO_MEMORY ends
- * the channel, and the peer sends the frame again on another one. For a READ_REQ the engine calls
- * core_push_start or core_push_refuse before core_rx_end. */
+/* A well-formed header arrived: says in *out_rx where its payload goes. The receive call counts as
+ * begun. ERR_PROTOCOL ends the link. ERR_NO_MEMORY ends the channel, and the peer sends the frame
+ * again on another one. For a READ_REQ the engine calls core_push_start() or core_push_refuse()
+ * before core_rx_end(). */
 tcpx_status core_rx_begin(struct core_link *link, uint32_t channel, const struct frame *frame,
 			  struct core_rx *out_rx);
+/* The receive call has returned although the frame is not complete; the next one begins. Both
+ * return 1 if the frame is aborted: its rest goes to scratch memory. */
 int core_rx_pause(struct core_link *link, uint32_t channel);
 int core_rx_resume(struct core_link *link, uint32_t channel);
-/* The whole frame arrived. valid: its trailer says so. status: TCPX_OK, the payload is applied;
- * TCPX_IN_PROGRESS, a commit is under way and ends with core_rx_committed of this sequence; a
- * request error, the chunk is refused (NACK). data: the payload of CORE_RX_MESSAGE. Errors as
- * above. */
+/* The whole frame arrived. valid: its trailer says that the payload is right. status: TCPX_OK, the
+ * payload is applied; TCPX_IN_PROGRESS, a commit is under way, and core_rx_committed() with the
+ * frame's sequence follows; a request error, the chunk is refused (NACK). data: the payload of
+ * CORE_RX_MESSAGE. Errors: those of core_rx_begin(), with the same consequences. */
 tcpx_status core_rx_end(struct core_link *link, uint32_t channel, bool valid, tcpx_status status,
 			const void *data);
-/* A copy from staging to its destination ended. xfer_id: the request whose memory was written; it
- * may have ended. bytes: of the chunk. staged: how many of them were in staging (none of a chunk
- * by reference). */
+/* A commit ended: the copy of a chunk to its destination, from staging or (by reference) from the
+ * peer's memory. xfer_id: the request whose memory was written; it may have ended. bytes: of the
+ * chunk. staged: how many of them were in staging. */
 void core_rx_committed(struct core_link *link, uint32_t channel, uint32_t epoch, uint64_t seq,
 		       uint64_t xfer_id, uint64_t bytes, uint64_t staged, tcpx_status status);
+/* The copy of an eager SEND to its RECV ended, which ops->deliver() had begun. */
 void core_recv_applied(struct core_link *link, struct core_xfer *xfer, tcpx_status status);
 
 /* Whether the receiver is inside a call of the transport with its frame, not between two calls. */
 bool core_rx_in_call(const struct core_link *link, uint32_t channel);
-/* The rest of the arriving frame goes to scratch memory. If a receive call is under way, the
+/* Makes the rest of the arriving frame go to scratch memory. If a receive call is under way, the
  * caller makes sure that it no longer writes to the old memory. */
 void core_rx_redirect(struct core_link *link, uint32_t channel);
+/* Whether the rest of the arriving frame goes to scratch memory. */
 bool core_rx_aborted(const struct core_link *link, uint32_t channel);
-/* Whether the arriving frame belongs to a notification. */
+/* Whether a frame of a notification is arriving. */
 bool core_rx_notes(const struct core_link *link, uint32_t channel);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of a link. Its owner embeds it. Only the core and its tests use the fields; others call
- * the functions of core/link.h. */
+/* The state of a link, which the engine embeds in a struct of its own. Only the core and its tests
+ * use the fields; others call the functions of core/link.h. */
 #ifndef CORE_LINK_STATE_H
 #define CORE_LINK_STATE_H
 
@@ -24,9 +24,9 @@
 struct core_counters {
 	uint64_t tx_bytes, rx_bytes, tx_chunks, rx_chunks;
 	uint64_t resent; /* chunks queued again after a lost channel */
-	/* chunks that were sent with wrong bytes because their request had ended */
+	/* chunks sent with wrong bytes, because their request had ended or their source was gone */
 	uint64_t aborted;
-	uint64_t refused; /* chunks and READ requests of the peer */
+	uint64_t refused; /* chunks and READ requests of the peer that were refused */
 };
 
 struct core_link {
@@ -43,17 +43,17 @@ struct core_link {
 	struct core_sendrecv sendrecv;
 	struct core_notify notify;
 	struct core_cover cover;
-	struct list_node pushes;
+	struct list_node pushes; /* core_push: READs of the peer that are served */
 
 	struct core_credit credit[FRAME_CREDIT_STAGE]; /* by kind */
-	struct core_stage_out stage_out;	       /* for staging at the peer */
-	struct core_stage_in stage_in;		       /* for the peer's staging here */
+	struct core_stage_out stage_out;	       /* staging at the peer, for our chunks */
+	struct core_stage_in stage_in;		       /* staging here, for the peer's chunks */
 	uint32_t npushes;
 	uint32_t ref_chunk; /* largest chunk by reference that the peer accepts */
 	uint64_t ref_bytes; /* bytes of chunks by reference that are in flight */
 
 	struct core_xfer_table xfers;
-	/* entries for chunks to send again that no job uses */
+	/* unused entries for chunks that are to be sent again */
 	struct core_retransmit *retransmit_pool;
 	struct core_counters count;
 };

@@ -4,11 +4,13 @@
 
 #include "core/link_priv.h"
 
+/* Whether the channel's ring has a free place beyond `spare` ones. */
 static bool ring_has_room(const struct core_chan *chan, uint32_t spare)
 {
 	return core_inflight_count(&chan->inflight) + spare < CORE_RING;
 }
 
+/* The frame is under way from now on, inside a call of the transport. */
 static void tx_begin(struct core_chan *chan, const struct frame *frame)
 {
 	chan->tx = (struct core_io){.busy = true, .in_call = true};
@@ -17,6 +19,8 @@ static void tx_begin(struct core_chan *chan, const struct frame *frame)
 	chan->tx_torn = false;
 }
 
+/* Each function tx_next_*() makes one kind of frame the channel's next one, in *tx. False: there is
+ * none of this kind, or it must wait. */
 static bool tx_next_nack(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
 {
 	const struct core_nack *nack = NULL;
@@ -33,6 +37,7 @@ static bool tx_next_nack(struct core_link *link, struct core_chan *chan, struct 
 	return true;
 }
 
+/* A CREDIT frame for the first kind of credit that has one due, or else for staging grants. */
 static bool tx_next_credit(struct core_link *link, struct frame *frame)
 {
 	int kind;
@@ -54,7 +59,8 @@ static bool tx_next_credit(struct core_link *link, struct frame *frame)
 	return true;
 }
 
-/* Frames without a sequence: acknowledgements, CREDIT, requests for cover and for staging. */
+/* Frames without a sequence: ACK; on a channel that carries small jobs also CREDIT, requests for
+ * cover, and STAGE_REQ. */
 static bool tx_next_unsequenced(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
 {
 	struct frame *frame = &tx->frame;
@@ -86,6 +92,8 @@ static bool tx_next_ctl(struct core_link *link, struct core_chan *chan, struct c
 	return true;
 }
 
+/* Cuts the announcement of a SEND: a SEND frame with all its bytes if it has credit for them, else
+ * an RTS. False: it has no credit for either, or its bytes are not filled yet. */
 static bool tx_cut_send(struct core_link *link, struct core_chan *chan, struct core_xfer *xfer,
 			struct core_tx *tx)
 {
@@ -119,6 +127,7 @@ static bool tx_cut_send(struct core_link *link, struct core_chan *chan, struct c
 	return true;
 }
 
+/* Sets the header of the job's frame that carries `bytes` bytes from `linear` on. */
 static void tx_set_frame(struct core_job *job, struct core_tx *tx, uint64_t linear, uint32_t bytes)
 {
 	struct frame *frame = &tx->frame;
@@ -172,7 +181,8 @@ static void tx_set_frame(struct core_job *job, struct core_tx *tx, uint64_t line
 }
 
 /* How many of `want` bytes of the job may be cut now. 0: the request of a READ waits for read
- * credit or for staging on this side, or a staged chunk waits for grants. */
+ * credit or for staging on this side, or a staged chunk waits for grants. A READ's staging is taken
+ * here. */
 static uint64_t tx_allowance(struct core_link *link, struct core_job *job, uint64_t want)
 {
 	if (job->kind == CORE_JOB_REQUEST) {
@@ -191,6 +201,8 @@ static uint64_t tx_allowance(struct core_link *link, struct core_job *job, uint6
 	return want;
 }
 
+/* Whether the channel has fewer messages in flight, or fewer bytes of staged sources, than it may
+ * have. */
 static bool chan_has_window(const struct core_link *link, const struct core_chan *chan)
 {
 	if (core_carries_messages(link, chan->index))
@@ -198,7 +210,8 @@ static bool chan_has_window(const struct core_link *link, const struct core_chan
 	return chan->inflight.filled_bytes < core_filled_window(&link->cfg);
 }
 
-/* Channels of plugin messages take jobs that go as messages, other channels take the rest. */
+/* Whether the channel may carry the job. Channels of plugin messages take jobs that go as messages,
+ * while their window is open; other channels take the rest. */
 static bool chan_takes_job(const struct core_link *link, const struct core_chan *chan,
 			   const struct core_job *job)
 {
@@ -207,7 +220,10 @@ static bool chan_takes_job(const struct core_link *link, const struct core_chan 
 	return !core_job_messages(job) || chan->inflight.messages < link->cfg.message_window;
 }
 
-/* Cuts the job's next chunk; false if nothing of it may be cut now. */
+/* Cuts the job's next chunk: a chunk of a lost channel if there is one, else new bytes. First finds
+ * how many bytes may go: by chunk size, by credit and grants, by the channel's and the link's
+ * window. Then uses credit and grants, fills in *tx, moves the job on, and puts the chunk into the
+ * ring. False: nothing may be cut now. */
 static bool tx_cut(struct core_link *link, struct core_chan *chan, struct core_job *job,
 		   struct core_tx *tx)
 {
@@ -236,8 +252,8 @@ static bool tx_cut(struct core_link *link, struct core_chan *chan, struct core_j
 		bytes = tx_allowance(link, job, bytes);
 	if (!bytes && job->kind != CORE_JOB_NOTE)
 		return false;
-	/* Enough bytes are in flight here: more would wait in the transport and occupy staging
-	 * memory. */
+	/* Enough bytes are in flight on this channel: more would wait in the transport and occupy
+	 * staging memory. */
 	if (job->fills && !job->small && !chan_has_window(link, chan))
 		return false;
 	if (job->path == CORE_PATH_REFERENCE && !job->small &&
@@ -259,7 +275,7 @@ static bool tx_cut(struct core_link *link, struct core_chan *chan, struct core_j
 	}
 	if (request)
 		(void)core_credit_acquire(&link->credit[FRAME_CREDIT_READ],
-					  1); /* cannot fail: tx_allowance() has found credit */
+					  1); /* cannot fail: credit was found above */
 	if (job->staged)
 		core_stage_out_use(&link->stage_out, bytes);
 	tx_set_frame(job, tx, linear, (uint32_t)(request ? 0 : bytes));
@@ -320,8 +336,8 @@ static bool tx_next_job(struct core_link *link, struct core_chan *chan, struct l
 	return false;
 }
 
-/* Sends announcements of SENDs, and CANCELs of SENDs that ended before they were announced, by
- * number. */
+/* The next announcement of a SEND, or the CANCEL of a SEND that ended before it was announced,
+ * whichever has the lower message number. */
 static bool tx_next_send(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
 {
 	struct core_chunk *chunk;
@@ -354,7 +370,7 @@ static bool tx_next_small(struct core_link *link, struct core_chan *chan, struct
 	return tx_next_job(link, chan, &link->sendq.small, tx) || tx_next_send(link, chan, tx);
 }
 
-/* The notification of a WRITE of one chunk, right after the chunk. */
+/* The notification of a WRITE of one chunk, if that chunk was the channel's last frame. */
 static bool tx_next_piggyback(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
 {
 	struct core_note *note = core_piggyback_next(chan);
@@ -372,7 +388,8 @@ static bool tx_next_piggyback(struct core_link *link, struct core_chan *chan, st
 	return true;
 }
 
-/* The channel was kicked for a chunk and is full: kicks another one that has room. */
+/* The channel has nothing to send. If bulk jobs wait but it is full, a kick for a chunk was lost on
+ * it: kicks another idle channel that may carry the job and has room. */
 static void tx_pass_kick_on(struct core_link *link, const struct core_chan *full)
 {
 	uint32_t i;
@@ -392,6 +409,9 @@ static void tx_pass_kick_on(struct core_link *link, const struct core_chan *full
 	}
 }
 
+/* The order is: the notification that belongs to the chunk before; refusals; ACK, CREDIT and
+ * requests (no place in the ring needed); control frames; small jobs and SENDs; bulk jobs; a NOP
+ * that asks for an acknowledgement. Then the channel is idle. */
 int core_tx_next(struct core_link *link, uint32_t channel, struct core_tx *tx)
 {
 	struct core_chan *chan = &link->chan[channel];

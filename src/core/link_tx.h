@@ -17,10 +17,11 @@ struct core_link;
 struct core_tx {
 	struct frame frame;
 	uint32_t channel;
-	/* the payload is its local side from `at` on; NULL: the payload is `bytes`, if any */
+	/* the payload is the local side of this list from `at` on; NULL: the payload is `bytes`, if
+	 * there is one */
 	const struct core_prog *prog;
 	struct core_cursor at;
-	uint32_t pieces;
+	uint32_t pieces;      /* of `prog`, in the payload; READ_REQ: in the request */
 	bool table;	      /* the frame has a table: the remote side of its pieces */
 	const void *bytes;    /* payload of a notification */
 	struct core_job *job; /* of a frame with prog; valid until the lock is released */
@@ -29,17 +30,18 @@ struct core_tx {
  * is nothing to send, and a kick tells when there is. */
 int core_tx_next(struct core_link *link, uint32_t channel, struct core_tx *tx);
 /* The transport gave the buffers back although the frame is not sent completely. 1: the frame is
- * aborted, and its rest is sent from scratch memory. If a transport keeps the buffers, its call
- * stays open, and a kick asks it to give them back. */
+ * aborted, and its rest is sent from scratch memory. As long as a transport keeps the buffers, the
+ * send call stays open; a kick then asks the sender to take them back. */
 int core_tx_pause(struct core_link *link, uint32_t channel);
-/* Before the sender goes on with a paused frame. 1: as core_tx_pause(); the trailer says
- * ABORTED. */
+/* Before the sender goes on with a paused frame. 1: the frame is aborted: its rest is sent from
+ * scratch memory, and its trailer says ABORTED. */
 int core_tx_resume(struct core_link *link, uint32_t channel);
 /* The frame under way arrives with wrong bytes: it counts as aborted even if it was
  * acknowledged. */
 void core_tx_torn(struct core_link *link, uint32_t channel);
-/* The source of the frame under way cannot be read. The frame is aborted, and its request ends
- * with status; a READ of the peer ends there with ERR_REMOTE or ERR_REMOTE_KEY. */
+/* The source of the frame under way cannot be read. The frame is aborted, and its request ends with
+ * `status`. If the frame serves a READ of the peer, the READ ends there with ERR_REMOTE, or with
+ * ERR_REMOTE_KEY if `status` is ERR_DEREGISTERED. */
 void core_tx_spoiled(struct core_link *link, uint32_t channel, tcpx_status status);
 /* The channel ends, and buffers of the frame under way were taken back before the peer read them:
  * the frame is sent again even if the peer acknowledged it. */
@@ -55,11 +57,11 @@ void core_io_drop(struct core_link *link, struct core_io *io);
 
 /* The request from whose memory the frame under way is sent; NULL: none. */
 struct core_xfer *core_tx_xfer(const struct core_link *link, uint32_t channel);
-/* The peer has taken frames up to this sequence out of the transport. */
+/* The sequence up to which the peer has taken our frames out of the transport. */
 uint64_t core_tx_taken(const struct core_link *link, uint32_t channel);
-/* The peer has acknowledged frames up to this sequence. */
+/* The sequence up to which the peer has acknowledged our frames. */
 uint64_t core_tx_acked(const struct core_link *link, uint32_t channel);
-/* Messages of a plugin that are in flight. */
+/* The number of messages of a plugin that are in flight on the channel. */
 uint32_t core_tx_messages(const struct core_link *link, uint32_t channel);
 
 #endif

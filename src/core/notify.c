@@ -5,8 +5,8 @@
 #include "base/siphash.h"
 #include "core/link_priv.h"
 
-/* The cost covers the memory of one arriving notification: its struct, the allocator's header and
- * its entry in the table of numbers. */
+/* CORE_NOTE_COST covers what an arriving notification needs beyond its payload: its struct, the
+ * allocator's header and its entry in the table of numbers. */
 _Static_assert(sizeof(struct core_notify_in) + 3 * sizeof(void *) <= CORE_NOTE_COST,
 	       "a notification takes more memory than it costs");
 
@@ -19,6 +19,8 @@ void core_notify_init(struct core_notify *notify, const struct core_config *cfg)
 	notify->flush = false;
 }
 
+/* Makes a notification that leaves after core_note_start(), and uses notification credit for it.
+ * ERR_LIMIT: it is larger than the budget; ERR_AGAIN: not enough credit now; ERR_NO_MEMORY. */
 tcpx_status core_note_make(struct core_link *link, const void *data, uint64_t bytes,
 			   bool standalone, struct core_note **out_note)
 {
@@ -75,9 +77,9 @@ void core_note_start(struct core_link *link, struct core_note *note)
 		core_cover_wait(link, note);
 }
 
-/* No request waits for the notification any more. If it has a number or was started, it must
- * still arrive: the peer may have a part of it, or waits for its number. Otherwise it is
- * dropped. */
+/* No request waits for the notification any more. If it has a number, or its frame is in a ring, it
+ * must still arrive while the link lives: the peer may have a part of it, or waits for its number.
+ * Otherwise it is dropped, and its credit and cover are taken back. */
 void core_note_drop(struct core_link *link, struct core_note *note)
 {
 	if ((note->number || note->piggybacked) && !link->dead)
@@ -91,6 +93,9 @@ void core_note_drop(struct core_link *link, struct core_note *note)
 		note_destroy(link, note);
 }
 
+/* Destroys the notification if the peer has taken all of it, or the link is dead, and no send call
+ * uses it. Then the request that waits for it may end. Called after each change that can be the
+ * last one missing. */
 void core_note_check(struct core_link *link, struct core_note *note)
 {
 	struct core_xfer *xfer = note->xfer;
@@ -106,7 +111,7 @@ void core_note_check(struct core_link *link, struct core_note *note)
 	}
 	xfer->note = NULL;
 	if (xfer->state == CORE_NOTIFYING) {
-		/* all bytes are in place, so core_xfer_check() ends it */
+		/* all bytes of the request are in place, so core_xfer_check() ends it */
 		xfer->state = CORE_ACTIVE;
 		core_xfer_check(link, xfer);
 	}
@@ -155,10 +160,11 @@ void core_note_consumed(struct core_link *link, uint64_t bytes, bool empty)
 	core_cover_released(link, bytes + CORE_NOTE_COST);
 }
 
-/* Proves that the parts of a notification cover it without gaps, so that no memory is published
- * that was not received. Each part adds the hash of its end and subtracts that of its start; only
- * if the parts tile the notification, the sum is the hash of its end less that of 0. The peer does
- * not know the key and cannot forge the sum. */
+/* A keyed hash of the offset `at` in a notification. It serves to prove that the parts of a
+ * notification leave no gap, so that no memory is published that was not received. Each part adds
+ * the hash of its end and subtracts that of its start; only if the parts tile the notification, the
+ * sum is the hash of its end less that of 0. The peer does not know the key and cannot forge the
+ * sum. */
 static uint64_t note_seam(const struct core_link *link, uint64_t at)
 {
 	return siphash(link->cfg.secret, &at, sizeof(at));
@@ -183,9 +189,10 @@ void core_notify_in_publish(struct core_link *link, struct core_notify_in *msg)
 	link->cfg.ops->notify(link->cfg.arg, msg);
 }
 
-/* Charges the peer for an arriving notification and allocates it. The whole memory is allocated
- * at once, since parts arrive in any order. Pages that were never written occupy no memory, so
- * only the parts that arrived are charged to the account. */
+/* Charges the peer for an arriving notification and allocates the notification. ERR_PROTOCOL: the
+ * peer has no cover or credit for it; ERR_NO_MEMORY. All its memory is allocated at once, since
+ * parts arrive in any order. Pages that were never written occupy no memory, so only the parts that
+ * have arrived are charged to the account. */
 tcpx_status core_notify_in_new(struct core_link *link, const struct frame *frame,
 			       struct core_notify_in **out_msg)
 {
@@ -207,16 +214,20 @@ tcpx_status core_notify_in_new(struct core_link *link, const struct frame *frame
 	return TCPX_OK;
 }
 
-/* A part of the notification has arrived: charges its memory to the account. */
+/* `bytes` more of the notification have arrived: charges their memory to the account. */
 static void notify_in_grew(struct core_link *link, struct core_notify_in *msg, uint32_t bytes)
 {
 	msg->got += bytes;
 	if (msg->got <= msg->there - sizeof(*msg))
-		return; /* was charged as a whole when its first part arrived */
+		/* it has a single part, and all of it was charged when that began to arrive */
+		return;
 	msg->there += bytes;
 	link->cfg.ops->note_grew(link->cfg.arg, bytes);
 }
 
+/* A frame of a notification begins to arrive. Finds the notification of which it is a part, or
+ * makes it. ERR_PROTOCOL: the frame is invalid, or does not fit those before it, or there is no
+ * cover for it; ERR_NO_MEMORY. */
 tcpx_status core_notify_in_begin(struct core_link *link, const struct frame *frame,
 				 struct core_notify_in **out_msg)
 {
@@ -250,7 +261,7 @@ tcpx_status core_notify_in_begin(struct core_link *link, const struct frame *fra
 	return TCPX_OK;
 }
 
-/* A part that had begun to arrive was lost or is invalid. */
+/* A part was lost while it arrived, or is invalid: it may come again. */
 void core_notify_in_undo(struct core_link *link, const struct frame *frame)
 {
 	struct core_notify_in *msg =
@@ -261,14 +272,15 @@ void core_notify_in_undo(struct core_link *link, const struct frame *frame)
 }
 
 /* A part has arrived. Publishes the notification if it is complete; standalone ones are published
- * in the order of their numbers. */
+ * in the order of their numbers. ERR_PROTOCOL: its parts overlap or leave a gap. */
 tcpx_status core_notify_in_part(struct core_link *link, const struct frame *frame)
 {
 	struct core_notify_in *msg =
 		core_incoming_find(&link->notify.incoming, frame->xfer, frame->key == 1);
 
 	if (!msg)
-		return TCPX_ERR_PROTOCOL; /* an empty notification that arrived twice */
+		/* two channels carried the same empty notification at once */
+		return TCPX_ERR_PROTOCOL;
 	link->cover.moves++;
 	notify_in_grew(link, msg, frame->payload_bytes);
 	if (frame->payload_bytes < msg->bytes)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Notifications of a link: those that leave, and those that arrive and are not published yet. Each
- * has a number, of one sequence for those sent alone, which are published in order, and of another
- * for those attached to a request.
+ * Notifications of a link: those that leave, and those that arrive and are not published yet. They
+ * are numbered in two sequences: one for notifications that are sent alone, which are published in
+ * the order of their numbers, and one for those that are attached to a request.
  */
 #ifndef CORE_NOTIFY_H
 #define CORE_NOTIFY_H
@@ -26,27 +26,28 @@ struct core_note {
 	struct core_xfer *xfer; /* the request that waits for it, or NULL */
 	uint64_t number;
 	uint64_t bytes;
-	uint32_t refs; /* send calls and frames that use it */
+	uint32_t refs; /* frames that are being sent and use its bytes */
 	bool standalone;
-	bool piggybacked;	 /* its frame left right after the only frame of its WRITE */
+	/* its frame was cut right after the only frame of its WRITE, and is in a channel's ring */
+	bool piggybacked;
 	bool paid;		 /* it has cover: its cost is counted in cover.sent */
 	struct list_node node;	 /* link->notify.notes */
 	struct list_node unpaid; /* in cover.unpaid while it waits for cover */
 	const void *data;
 };
 
-/* A notification that arrives, by ops->note_alloc. It belongs to the core until it is published,
- * then to the engine. */
+/* An arriving notification, allocated by ops->note_alloc(). It belongs to the core until it is
+ * published, then to the engine. */
 struct core_notify_in {
-	struct list_node node;
+	struct list_node node;	      /* in incoming.list or piggyback.waiting, or the engine's */
 	struct core_notify_in *chain; /* next one in the same bucket (incoming.c) */
-	uint64_t number;	      /* piggybacked: the sequence of its WRITE */
+	uint64_t number;	      /* of a piggybacked one: the sequence of its WRITE's frame */
 	uint64_t bytes;		      /* whole length */
 	uint64_t got;		      /* bytes of parts that are in place */
 	uint64_t begun;		      /* bytes of parts that are in place or arriving */
-	uint64_t seams;		      /* keyed sum over the ends of its parts */
-	uint64_t there;		      /* bytes of memory that are charged to the account */
-	void *from;		      /* for the engine, once ops->notify() has it */
+	uint64_t seams; /* keyed sum that shows whether its parts leave a gap: note_seam() */
+	uint64_t there; /* bytes of memory that are charged to the account */
+	void *from;	/* the engine's, after ops->notify() */
 	bool standalone;
 	bool whole; /* standalone and complete: waits for those with lower numbers */
 	unsigned char data[];
@@ -55,9 +56,10 @@ struct core_notify_in {
 /* Notifications of the peer that are arriving, or complete and waiting for lower numbers. */
 struct core_incoming {
 	struct list_node list; /* core_notify_in */
+	/* hash table by number: the chains of its 2^bits buckets; `few` while it is small */
 	struct core_notify_in **heads, *few[1u << CORE_INCOMING_BITS];
-	uint32_t bits, count;
-	uint64_t multiplier;
+	uint32_t bits, count;	    /* count: notifications in the table */
+	uint64_t multiplier;	    /* secret; of the hash function */
 	const struct core_ops *ops; /* for note_alloc() and note_free() */
 	void *arg;
 };
@@ -74,11 +76,12 @@ void core_incoming_remove(struct core_incoming *in, struct core_notify_in *msg);
 struct core_notify {
 	struct core_incoming incoming;
 	struct list_node notes; /* core_note: those that the peer has not taken */
-	/* the last numbers that were given to standalone and to attached ones */
+	/* the last numbers that were given to standalone and to attached notifications */
 	uint64_t alone_last, attached_last;
-	/* number of the peer's standalone one that is published next */
+	/* number of the peer's standalone notification that is published next */
 	uint64_t alone_due;
-	/* every notification asks for an acknowledgement until the peer has taken all */
+	/* set by core_link_ask(): every notification asks for an acknowledgement until the peer has
+	 * taken all */
 	bool flush;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ways in which the bytes of a chunk get to the peer. */
+/* The paths by which the bytes of a chunk get to the peer. */
 #ifndef CORE_PATH_H
 #define CORE_PATH_H
 
@@ -13,7 +13,8 @@ enum core_path {
 	CORE_PATH_MESSAGE,    /* as the next message of a plugin's channel */
 };
 
-/* The flag of a chunk that goes this way, and of a READ_REQ or CTS that allows it. */
+/* The frame flag of a chunk that goes by this path, and of a READ_REQ or CTS that allows the
+ * path. */
 static inline uint16_t core_path_flag(enum core_path path)
 {
 	static const uint16_t flags[] = {
@@ -25,6 +26,7 @@ static inline uint16_t core_path_flag(enum core_path path)
 	return flags[path];
 }
 
+/* The path that the frame's flags name. */
 static inline enum core_path core_path_of(const struct frame *frame)
 {
 	if (frame->flags & FRAME_F_REF)
@@ -32,7 +34,8 @@ static inline enum core_path core_path_of(const struct frame *frame)
 	return frame->flags & FRAME_F_MSG ? CORE_PATH_MESSAGE : CORE_PATH_STREAM;
 }
 
-/* How the frame's payload goes; STREAM if it has none, like a READ_REQ or CTS with the flag. */
+/* The path by which the frame's payload goes. STREAM if the frame has none: the flag of a READ_REQ
+ * or CTS only allows a path. */
 static inline enum core_path core_path_of_payload(const struct frame *frame)
 {
 	return frame->payload_bytes ? core_path_of(frame) : CORE_PATH_STREAM;

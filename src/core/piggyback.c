@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The notification of a WRITE of one chunk does not wait for the chunk's acknowledgement: its frame
- * leaves right after the chunk, on the same channel. The receiver publishes it when the chunk is
- * applied and drops it when the chunk was refused or aborted.
- *
- * While note->piggybacked is set the frame is in a ring. There the notification ends, or it starts
- * anew (core_piggyback_lost).
+ * leaves right after the chunk, on the same channel. The receiver publishes the notification when
+ * the chunk is applied, and drops it when the chunk was refused or aborted.
+ * While note->piggybacked is set, the notification's frame is in a channel's ring. The notification
+ * ends when the frame is acknowledged, or starts anew when the channel is lost
+ * (core_piggyback_lost).
  */
 #include <string.h>
 
 #include "core/link_priv.h"
 
-/* Whether the frame is all of a WRITE whose notification may follow at once. */
+/* Whether the frame is all of a WRITE whose notification may follow at once. If so, cover for the
+ * notification is paid. */
 bool core_piggyback_fits(struct core_link *link, const struct core_chan *chan,
 			 const struct frame *frame, struct core_job *job)
 {
@@ -39,9 +40,9 @@ struct core_note *core_piggyback_next(struct core_chan *chan)
 	return xfer->state == CORE_ACTIVE ? xfer->note : NULL;
 }
 
-/* The peer's fence says that this notification was not published. It is sent again: at once if
- * the bytes of its WRITE are applied, else when they are. It is dropped if the WRITE has ended
- * otherwise. */
+/* The peer's fence says that this notification, whose channel was lost, was not published. It is
+ * sent again: at once if the bytes of its WRITE are applied, else when they are. It is dropped if
+ * the WRITE has ended otherwise. */
 void core_piggyback_lost(struct core_link *link, struct core_note *note)
 {
 	note->piggybacked = false;
@@ -56,6 +57,8 @@ void core_piggyback_lost(struct core_link *link, struct core_note *note)
 	}
 }
 
+/* The notification of the DATA frame directly before it begins to arrive. ERR_PROTOCOL: that frame
+ * was not all of the WRITE that the notification names, or there is no cover; ERR_NO_MEMORY. */
 tcpx_status core_piggyback_begin(struct core_link *link, struct core_chan *chan,
 				 const struct frame *frame, struct core_notify_in **out_msg)
 {
@@ -73,7 +76,8 @@ tcpx_status core_piggyback_begin(struct core_link *link, struct core_chan *chan,
 	return TCPX_OK;
 }
 
-/* The frame was lost half-way: its charge is undone, and made again when it is sent again. */
+/* The notification's frame was lost half-way. Undoes its charge, which is made again when the frame
+ * is sent again. */
 void core_piggyback_undo(struct core_link *link, struct core_chan *chan)
 {
 	struct core_notify_in *msg = chan->piggyback.arriving;
@@ -83,6 +87,7 @@ void core_piggyback_undo(struct core_link *link, struct core_chan *chan)
 	core_notify_in_free(link, msg);
 }
 
+/* Publishes a notification whose WRITE was applied; drops it if the WRITE was not. */
 static void piggyback_decide(struct core_link *link, struct core_notify_in *msg, bool applied)
 {
 	uint64_t bytes = msg->bytes;
@@ -92,13 +97,13 @@ static void piggyback_decide(struct core_link *link, struct core_notify_in *msg,
 		return;
 	}
 	core_notify_in_free(link, msg);
-	/* The application will never see it: returns the credit as if it had been read. */
+	/* the application will never see it: returns its credit as if it had been read */
 	core_link_return(link, FRAME_CREDIT_NOTIFY, bytes + CORE_NOTE_COST, true);
 	core_cover_released(link, bytes + CORE_NOTE_COST);
 }
 
-/* The frame has arrived completely. False: its WRITE's bytes are still being copied, so it is not
- * applied yet. */
+/* The notification's frame has arrived completely: publishes or drops the notification. False: the
+ * bytes of its WRITE are still being copied, so it waits for them and is not applied yet. */
 bool core_piggyback_end(struct core_link *link, struct core_chan *chan, bool valid)
 {
 	struct core_notify_in *msg = chan->piggyback.arriving;

@@ -7,7 +7,8 @@
 #include <stdint.h>
 
 /* A segment. linear: where it begins in the transfer; its length is the difference to the next
- * one's linear, so the array has a sentinel. local and remote index the region tables. */
+ * one's linear, so the array has a sentinel. local and remote: indices into core_prog.local and
+ * core_prog.remote. */
 struct core_seg {
 	uint64_t linear;
 	uint64_t local_off;
@@ -16,7 +17,7 @@ struct core_seg {
 };
 
 struct core_prog {
-	uint64_t total;
+	uint64_t total;		/* bytes of all segments */
 	uint32_t nseg;		/* without the sentinel */
 	struct core_seg *seg;	/* nseg + 1 entries */
 	void *const *local;	/* regions of the engine, opaque to the core */
@@ -25,9 +26,10 @@ struct core_prog {
 	int vanishing; /* for the engine: pages of a local region may vanish at any time */
 };
 
+/* A place in a segment list. */
 struct core_cursor {
-	uint32_t seg;
-	uint64_t off; /* inside the segment */
+	uint32_t seg; /* index of the segment */
+	uint64_t off; /* bytes from the segment's start */
 };
 
 static inline uint64_t core_seg_length(const struct core_prog *prog, uint32_t seg)
@@ -35,6 +37,7 @@ static inline uint64_t core_seg_length(const struct core_prog *prog, uint32_t se
 	return prog->seg[seg + 1].linear - prog->seg[seg].linear;
 }
 
+/* The cursor's offset in the transfer. */
 static inline uint64_t core_cursor_linear(const struct core_prog *prog, struct core_cursor at)
 {
 	return prog->seg[at.seg].linear + at.off;
@@ -46,7 +49,8 @@ struct core_piece {
 	uint64_t off, length;
 };
 
-/* The next piece of *bytes bytes from *at on, which both move past it. False: *bytes is 0. */
+/* Takes the next piece of the *bytes bytes that begin at *at: as many of them as lie in the same
+ * segment. Moves *at past the piece and reduces *bytes by its length. False: *bytes is 0. */
 static inline bool core_piece_next(const struct core_prog *prog, struct core_cursor *at,
 				   uint64_t *bytes, struct core_piece *out_piece)
 {
@@ -67,12 +71,12 @@ static inline bool core_piece_next(const struct core_prog *prog, struct core_cur
 	return true;
 }
 
-/* Moves on by at most `bytes` and at most `pieces` pieces; returns the bytes passed and the number
- * of pieces they touch. */
+/* Moves *at on by at most `bytes` bytes and at most `pieces` pieces, and not past the end of the
+ * list. Returns the bytes passed; *out_pieces: the number of pieces that they lie in. */
 uint64_t core_cursor_advance(const struct core_prog *prog, struct core_cursor *at, uint64_t bytes,
 			     uint32_t pieces, uint32_t *out_pieces);
 
-/* The cursor of a linear offset < total, by bisection. */
+/* The cursor at the offset `linear` of the transfer, which must be below `total`. Bisects. */
 struct core_cursor core_cursor_at(const struct core_prog *prog, uint64_t linear);
 
 #endif

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Serves READs of the peer: sends the requested pieces until the peer has acknowledged them. */
+/* Serves READs of the peer. A push sends one requested piece, and ends when the peer has
+ * acknowledged all of it. */
 #include "core/link_priv.h"
 
+/* Ends the push: returns its READ credit, and the engine frees it. */
 static void push_finish(struct core_link *link, struct core_push *push)
 {
 	if (push->ended)
@@ -18,6 +20,8 @@ static void push_finish(struct core_link *link, struct core_push *push)
 	link->cfg.ops->push_ended(link->cfg.arg, push);
 }
 
+/* Ends the push if it is sent and acknowledged, or stopped, and nothing uses its source any more.
+ * Called after each change that can be the last one missing. */
 void core_push_check(struct core_link *link, struct core_push *push)
 {
 	struct core_job *job = &push->job;
@@ -58,6 +62,8 @@ void core_push_refuse(struct core_link *link, uint64_t xfer_id, tcpx_status stat
 	core_link_return(link, FRAME_CREDIT_READ, 1, link->npushes == 0);
 }
 
+/* Stops the push: cuts nothing more of it, and takes its source away from frames that are being
+ * sent. It ends now, or when nothing uses its source any more. */
 static void push_abort(struct core_link *link, struct core_push *push)
 {
 	uint32_t i;
@@ -72,7 +78,8 @@ static void push_abort(struct core_link *link, struct core_push *push)
 			core_tx_abort(link, &link->chan[i]);
 	push->refs--;
 	if (push->job.reading && !link->dead)
-		/* idle channels then ask for the acknowledgements that end the reading */
+		/* idle channels then ask for the acknowledgements after which the peer no longer
+		 * reads the source */
 		core_kick_all(link);
 	core_push_check(link, push);
 }

@@ -28,14 +28,14 @@ bool core_rxseq_apply(struct core_rxseq *rx, uint64_t seq)
 		rx->done[next % CORE_RING / 64] &= ~bit;
 		rx->applied = next;
 	}
-	/* An acknowledgement is due at the oldest frame that asked for one. It cannot wait for
-	 * the latest: while frames arrive faster than they are applied, `applied` may never reach
-	 * it. */
+	/* An acknowledgement is due as soon as the oldest frame that asked for one is applied. It
+	 * cannot wait for the latest such frame: while frames arrive faster than they are applied,
+	 * `applied` may never reach that. */
 	if (rx->ask_first > rx->acked && rx->applied >= rx->ask_first) {
 		rx->ack_due = true;
 		return true;
 	}
-	/* refusals that waited until all sequences before them were applied */
+	/* a refusal may have waited until all sequences before it are applied */
 	return rx->unsent > 0;
 }
 
@@ -101,8 +101,9 @@ void core_rxseq_nack_forget(struct core_rxseq *rx, uint64_t seq)
 	}
 }
 
-/* How far an acknowledgement may go: up to the first refusal that was not sent. It does not wait
- * until all refusals are sent, or two full rings would wait for each other. */
+/* Up to which sequence frames may be acknowledged: up to the first refusal that was not sent. If
+ * acknowledgements waited until all refusals are sent, two sides with full rings would wait for
+ * each other. */
 static uint64_t rxseq_ack_upto(const struct core_rxseq *rx)
 {
 	uint64_t upto = rx->applied;
@@ -116,7 +117,7 @@ static uint64_t rxseq_ack_upto(const struct core_rxseq *rx)
 bool core_rxseq_ack_next(struct core_rxseq *rx, bool busy, uint64_t *out_applied,
 			 uint64_t *out_taken)
 {
-	/* for a frame without sequence one too few, which is harmless */
+	/* taken: too low by one while a frame without a sequence arrives, which is harmless */
 	uint64_t upto, taken = rx->begun - busy;
 
 	if (!rx->ack_due)

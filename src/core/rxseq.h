@@ -29,21 +29,23 @@ struct core_nack {
 
 struct core_rxseq {
 	uint64_t begun;	  /* the last sequence that began to arrive */
-	uint64_t applied; /* cumulative; applied, refused or aborted */
-	/* bits of the applied ones after a gap, by sequence % CORE_RING */
+	uint64_t applied; /* all sequences up to this one are applied, refused or aborted */
+	/* one bit for each finished sequence after `applied`, by sequence % CORE_RING */
 	uint64_t done[CORE_RING / 64];
-	/* of those that asked for an ACK: the oldest unanswered one, the latest one */
+	/* sequences of frames that asked for an ACK: the oldest one not acknowledged; the latest
+	 * one */
 	uint64_t ask_first, ask_last;
-	uint64_t acked; /* the last ACK acknowledged the sequences up to this one */
-	bool ack_due;
+	uint64_t acked;		 /* the last ACK acknowledged the sequences up to this one */
+	bool ack_due;		 /* an ACK is to be sent */
 	struct core_nack *nacks; /* unordered; the memory is the caller's */
-	uint32_t nnacks, cap_nacks, unsent;
+	uint32_t nnacks, cap_nacks, unsent; /* unsent: refusals whose NACK was not sent */
 };
 
-/* A new epoch. The memory of the refusals stays. */
+/* Begins a new epoch of the channel. The memory of the refusals stays. */
 void core_rxseq_open(struct core_rxseq *rx);
 
-/* Whether this sequence may come next, that is, the peer's ring has a place for it. */
+/* Whether a frame with this sequence may come now: it is the next one, and a correct peer has a
+ * place for it in its ring. */
 static inline bool core_rxseq_fits(const struct core_rxseq *rx, uint64_t seq)
 {
 	return seq == rx->begun + 1 && seq <= rx->applied + CORE_RING;
@@ -54,20 +56,22 @@ static inline void core_rxseq_begin(struct core_rxseq *rx, uint64_t seq)
 	rx->begun = seq;
 }
 
-/* The frame asks to be acknowledged as soon as it is applied. */
+/* The frame with this sequence asks to be acknowledged as soon as it is applied. */
 void core_rxseq_asked(struct core_rxseq *rx, uint64_t seq);
 
-/* Whether the sequence is finished: applied, refused or aborted, and not being committed. */
+/* Whether the sequence is finished: applied, refused or aborted. A staged chunk is not before its
+ * copy to the destination has ended. */
 static inline bool core_rxseq_through(const struct core_rxseq *rx, uint64_t seq)
 {
 	return seq <= rx->applied || rx->done[seq % CORE_RING / 64] & 1ull << (seq % 64);
 }
 
-/* The sequence is finished, in any order. True if the channel has an acknowledgement or refusal
- * to send. */
+/* The sequence is finished; sequences may finish in any order. True if the channel has an
+ * acknowledgement or refusal to send. */
 bool core_rxseq_apply(struct core_rxseq *rx, uint64_t seq);
 
-/* How many entries core_rxseq_refuse() needs memory for; 0 if it has enough. */
+/* How many entries the memory of the refusals must have before core_rxseq_refuse(); 0: it has room
+ * for one more. */
 uint32_t core_rxseq_nacks_wanted(const struct core_rxseq *rx);
 
 /* Moves the refusals to memory of `cap` entries. Returns the old memory, which the caller frees,
@@ -78,15 +82,15 @@ struct core_nack *core_rxseq_nacks_move(struct core_rxseq *rx, struct core_nack 
 /* The chunk is refused; core_rxseq_apply() follows. core_rxseq_nacks_wanted() must be 0. */
 void core_rxseq_refuse(struct core_rxseq *rx, uint64_t seq, uint64_t xfer, int32_t status);
 
-/* The refusal to send now; NULL: none. It then counts as sent. */
+/* The refusal to send now, which then counts as sent; NULL: none. */
 const struct core_nack *core_rxseq_nack_next(struct core_rxseq *rx);
 
-/* The peer has acknowledged the NACK, so a fence need not repeat the refusal. */
+/* The peer has acknowledged the NACK for `seq`, so a fence need not repeat the refusal. */
 void core_rxseq_nack_forget(struct core_rxseq *rx, uint64_t seq);
 
-/* The acknowledgement to send, if one is due. busy: the transport still receives the last frame.
- * *out_applied: sequences up to it are applied. *out_taken: frames up to it were taken out of the
- * transport. */
+/* The acknowledgement to send. False: none is due. busy: the transport still receives the last
+ * frame. *out_applied: sequences up to it are applied or refused. *out_taken: frames up to it were
+ * taken out of the transport. */
 bool core_rxseq_ack_next(struct core_rxseq *rx, bool busy, uint64_t *out_applied,
 			 uint64_t *out_taken);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The send queues of a link: which jobs wait, and which channels are kicked for them. */
+/* The send queues of a link: which jobs wait, and which channels are kicked for them and for
+ * credits. */
 #include "core/queue_priv.h"
 
 void core_sendq_init(struct core_sendq *sendq)
@@ -13,6 +14,7 @@ void core_sendq_init(struct core_sendq *sendq)
 	sendq->sends_first = false;
 }
 
+/* Whether a frame of the job is still to be cut, now or later. */
 bool core_job_has_more(const struct core_job *job)
 {
 	if (job->retransmit)
@@ -24,7 +26,8 @@ bool core_job_has_more(const struct core_job *job)
 	return job->linear < job->end;
 }
 
-/* Whether the job's source allows a frame to be cut now. */
+/* Whether the job's source allows a frame to be cut now: the bytes of a staged one must be
+ * filled. */
 bool core_job_cuttable(const struct core_job *job)
 {
 	if (!core_job_has_more(job) || job->retransmit || !job->fills)
@@ -32,7 +35,7 @@ bool core_job_cuttable(const struct core_job *job)
 	return (job->kind == CORE_JOB_SEND && !job->announced) || job->linear < job->fill.ready;
 }
 
-/* Inserts the job before jobs of a lower priority and after those of the same one. */
+/* Inserts the job before jobs of a lower priority and after those of an equal one. */
 static void job_insert_by_priority(struct list_node *head, struct core_job *job)
 {
 	struct list_node *pos = head->prev;
@@ -42,8 +45,8 @@ static void job_insert_by_priority(struct list_node *head, struct core_job *job)
 	list_insert_before(pos->next, &job->node);
 }
 
-/* Kicks as many message channels as the job has messages. A full one is kicked later, when it has
- * room. */
+/* Kicks as many idle channels of plugin messages as the job has messages. A channel whose window is
+ * full is kicked when a message on it is acknowledged. */
 static void kick_message_channels(struct core_link *link, const struct core_job *job)
 {
 	uint64_t bytes = job->retransmit ? UINT64_MAX : job->end - job->linear, sent = 0;
@@ -61,6 +64,8 @@ static void kick_message_channels(struct core_link *link, const struct core_job 
 	}
 }
 
+/* Queues the job if a frame of it can be cut now, and kicks channels for it. Otherwise whoever
+ * makes a frame cuttable must call this again. */
 void core_job_queue(struct core_link *link, struct core_job *job)
 {
 	if (job->queued || !core_job_cuttable(job))
@@ -78,7 +83,7 @@ void core_job_queue(struct core_link *link, struct core_job *job)
 		kick_message_channels(link, job);
 	else
 		core_kick_bulk(link, job->path == CORE_PATH_REFERENCE
-					     ? 1 /* one channel carries all its chunks */
+					     ? 1 /* one channel carries all chunks of the job */
 				     : job->retransmit ? UINT64_MAX
 						       : core_job_cut_end(job) - job->linear);
 }
@@ -91,13 +96,16 @@ void core_job_unqueue(struct core_job *job)
 	list_remove(&job->node);
 }
 
+/* Whether the channel carries control frames, SENDs and small jobs: the priority channel; while
+ * that is not up, each channel for streams. */
 bool core_carries_small(const struct core_link *link, uint32_t channel)
 {
 	return channel == CORE_LANE || (link->chan[CORE_LANE].state != CORE_CHAN_UP &&
 					!core_carries_messages(link, channel));
 }
 
-/* The priority channel carries bulk jobs as well while no bulk channel for streams is up. */
+/* Whether the channel carries bulk jobs as streams. The priority channel does so while no bulk
+ * channel for streams is up. */
 bool core_carries_bulk(const struct core_link *link, uint32_t channel)
 {
 	uint32_t i;
@@ -110,6 +118,7 @@ bool core_carries_bulk(const struct core_link *link, uint32_t channel)
 	return true;
 }
 
+/* Tells the channel's sender that there is something to send, if the channel had gone idle. */
 void core_kick(struct core_link *link, struct core_chan *chan)
 {
 	if (chan->state != CORE_CHAN_UP || !chan->idle)
@@ -118,6 +127,7 @@ void core_kick(struct core_link *link, struct core_chan *chan)
 	link->cfg.ops->kick(link->cfg.arg, chan->index);
 }
 
+/* Kicks the channels that carry control frames and small jobs: core_carries_small(). */
 void core_kick_small(struct core_link *link)
 {
 	uint32_t i;
@@ -130,7 +140,7 @@ void core_kick_small(struct core_link *link)
 		core_kick(link, &link->chan[i]);
 }
 
-/* Kicks as many idle bulk channels as so many bytes have chunks. */
+/* Kicks as many idle bulk channels as there are chunks in `bytes` bytes. */
 void core_kick_bulk(struct core_link *link, uint64_t bytes)
 {
 	uint32_t i, bulk = core_stream_channels(link);
@@ -147,7 +157,7 @@ void core_kick_bulk(struct core_link *link, uint64_t bytes)
 		core_kick(link, &link->chan[CORE_LANE]);
 		return;
 	}
-	/* Begins with another channel each time, so that transfers of one chunk use all
+	/* The search begins with another channel each time, so that transfers of one chunk use all
 	 * channels. */
 	link->sendq.rotor++;
 	for (i = 0; i < bulk && chunks > 0; i++) {
@@ -180,6 +190,7 @@ static struct core_ctl *ctl_new(struct core_link *link, const struct frame *fram
 	return ctl;
 }
 
+/* Queues a copy of a control frame. Without memory the link fails. */
 void core_ctl_queue(struct core_link *link, const struct frame *frame)
 {
 	struct core_ctl *ctl;
@@ -187,7 +198,7 @@ void core_ctl_queue(struct core_link *link, const struct frame *frame)
 	if (link->dead)
 		return;
 	if (link->sendq.nctl >= CORE_CTL_MAX) {
-		/* The credits of a correct peer end long before this limit. */
+		/* a correct peer runs out of credit long before it causes so many control frames */
 		link->cfg.ops->fail(link->cfg.arg, TCPX_ERR_PROTOCOL);
 		return;
 	}
@@ -199,9 +210,9 @@ void core_ctl_queue(struct core_link *link, const struct frame *frame)
 	core_kick_small(link);
 }
 
-/* A SEND was cancelled before it was announced. Its number is given, so the peer must hear of it:
- * a CANCEL is queued in the place of the SEND, by number, because eager credit is acquired in the
- * order of numbers, the order in which the peer returns it. */
+/* A SEND was cancelled before it was announced. Its number is used up, so the peer must hear of it:
+ * a CANCEL is queued in the place of the SEND, by number. Eager credit is acquired in the order of
+ * numbers, since the peer returns it in that order. */
 void core_cancelled_queue(struct core_link *link, const struct frame *frame)
 {
 	struct list_node *pos = link->sendq.cancelled.prev;
@@ -232,7 +243,7 @@ bool core_link_charge(struct core_link *link, enum frame_credit kind, uint64_t a
 	return true;
 }
 
-/* Returns credit to the peer. empty: the application has read everything. */
+/* Returns credit to the peer. empty: the application has read everything that arrived. */
 void core_link_return(struct core_link *link, enum frame_credit kind, uint64_t amount, bool empty)
 {
 	if (core_credit_return(&link->credit[kind], amount, empty))
@@ -253,8 +264,9 @@ void core_stage_withdraw(struct core_link *link, uint64_t bytes)
 	core_kick_small(link);
 }
 
-/* Takes staging memory from the pool. left: how much the peer or the READ that wants it can still
- * use; while that is a chunk or more, a small amount is not worth a frame. */
+/* Takes up to `want` bytes of staging memory from the pool, and returns how many. left: how many
+ * bytes of staging the peer (or the READ) that gets them can still use without them. While that is
+ * a chunk or more, less than CORE_GRANT_BYTES is not worth a frame, and nothing is taken. */
 uint64_t core_stage_take(struct core_link *link, uint64_t want, uint64_t left)
 {
 	uint64_t least = left >= link->cfg.chunk_bytes ? CORE_GRANT_BYTES : 1, got;
@@ -266,7 +278,8 @@ uint64_t core_stage_take(struct core_link *link, uint64_t want, uint64_t left)
 	return got;
 }
 
-/* Staging memory is free again. This link may take it first; the pool tells the other links. */
+/* Gives staging memory back to the pool. If this link waits for some, it may take it first; the
+ * engine tells the other links later. */
 void core_stage_free(struct core_link *link, uint64_t bytes)
 {
 	link->cfg.ops->stage_give(link->cfg.arg, bytes);
@@ -274,15 +287,17 @@ void core_stage_free(struct core_link *link, uint64_t bytes)
 		core_stage_more(link);
 }
 
-/* Grants the peer what it requested, as far as the pool has it, and one chunk ahead of its
- * requests if the pool allows it. */
+/* Called when the pool may have staging for this link. Grants the peer what it requested, as far as
+ * the pool has it, and one chunk ahead of its requests if the pool allows it. */
 void core_stage_more(struct core_link *link)
 {
 	struct core_stage_in *in = &link->stage_in;
 	uint64_t missing, got;
 
 	if (in->waiting)
-		core_kick_small(link); /* requests for READs into staged memory may now be sent */
+		/* READs into staged memory may now get staging, so their READ_REQ frames may
+		 * leave */
+		core_kick_small(link);
 	in->waiting = false;
 	if (in->requested && !in->asked) {
 		in->asked = true;

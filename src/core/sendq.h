@@ -21,15 +21,16 @@ struct core_ctl {
 
 struct core_sendq {
 	struct list_node ctl;	/* core_ctl */
-	uint32_t nctl;		/* of them, at most CORE_CTL_MAX */
-	struct list_node small; /* jobs for the priority channel, by priority */
-	struct list_node bulk;	/* jobs for the other channels, by priority */
+	uint32_t nctl;		/* length of `ctl`, at most CORE_CTL_MAX */
+	struct list_node small; /* jobs for the priority channel, highest priority first */
+	struct list_node bulk;	/* jobs for the other channels, highest priority first */
 	struct list_node sends; /* SENDs that are not announced, by message number */
 	/* core_ctl: CANCELs of SENDs that were never announced, by number */
 	struct list_node cancelled;
 	/* length of `cancelled`; at CORE_CANCELLED_MAX no SEND can be posted */
 	uint32_t ncancelled;
-	uint32_t rotor;	  /* where the search for a channel to kick begins */
+	/* where the search for a channel to kick begins; grows with each search */
+	uint32_t rotor;
 	bool sends_first; /* whose turn it is: SENDs and small jobs alternate */
 };
 

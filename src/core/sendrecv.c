@@ -18,6 +18,7 @@ void core_send_in_free(struct core_link *link, struct core_send_in *msg)
 	link->cfg.ops->free(link->cfg.arg, msg, sizeof(*msg) + (msg->eager ? msg->bytes : 0));
 }
 
+/* Queues a FINAL: tells the peer how its SEND or RECV with the id `sender` ended here. */
 static void final_queue(struct core_link *link, uint64_t sender, tcpx_status status, uint64_t bytes)
 {
 	struct frame final = {.type = FRAME_FINAL,
@@ -28,12 +29,14 @@ static void final_queue(struct core_link *link, uint64_t sender, tcpx_status sta
 	core_ctl_queue(link, &final);
 }
 
+/* The SEND has its RECV: returns its part of the eager budget to the peer. */
 static void send_in_consumed(struct core_link *link, const struct core_send_in *msg)
 {
 	core_link_return(link, FRAME_CREDIT_EAGER, msg->cost, list_empty(&link->sendrecv.sends));
 }
 
-/* Matches a RECV with the message that came for it. data: the payload of an eager SEND. */
+/* Matches a RECV with the SEND that came for it. The bytes of an eager SEND (`data`) are copied to
+ * the RECV; for another one a CTS asks the peer to send the bytes. A dead SEND ends the RECV. */
 static void recv_pair(struct core_link *link, struct core_xfer *xfer,
 		      const struct core_send_in *msg, const void *data)
 {
@@ -95,6 +98,7 @@ void core_recv_applied(struct core_link *link, struct core_xfer *xfer, tcpx_stat
 	core_xfer_check(link, xfer);
 }
 
+/* Matches RECVs with SENDs that have arrived, in order, as long as there are both. */
 void core_sendrecv_match(struct core_link *link)
 {
 	while (!list_empty(&link->sendrecv.receives) && !list_empty(&link->sendrecv.sends)) {
@@ -111,6 +115,7 @@ void core_sendrecv_match(struct core_link *link)
 	}
 }
 
+/* The SEND with this number that waits for its RECV; NULL: none. */
 static struct core_send_in *send_in_find(struct core_link *link, uint64_t number)
 {
 	struct list_node *pos;
@@ -124,8 +129,8 @@ static struct core_send_in *send_in_find(struct core_link *link, uint64_t number
 	return NULL;
 }
 
-/* Keeps a SEND until its RECV is posted, in the order of the numbers. Its credit is charged
- * already. */
+/* Keeps a SEND until its RECV is posted, sorted by number. The credit of the SEND is charged
+ * already; without memory the charge is undone. */
 static tcpx_status send_in_keep(struct core_link *link, const struct core_send_in *head,
 				const void *data)
 {
@@ -149,7 +154,8 @@ static tcpx_status send_in_keep(struct core_link *link, const struct core_send_i
 	return TCPX_OK;
 }
 
-/* A SEND (with its payload) or an RTS arrived. */
+/* A SEND frame (with its payload) or an RTS arrived: matches the SEND with its RECV, or keeps it
+ * until that is posted. ERR_PROTOCOL: it is too long or has no credit; ERR_NO_MEMORY. */
 tcpx_status core_send_arrived(struct core_link *link, const struct frame *frame, const void *data)
 {
 	bool eager = frame->type == FRAME_SEND;
@@ -163,7 +169,7 @@ tcpx_status core_send_arrived(struct core_link *link, const struct frame *frame,
 	if (bytes > TCPX_TOTAL_MAX)
 		return TCPX_ERR_PROTOCOL;
 	if (frame->linear < link->sendrecv.recv_next || send_in_find(link, frame->linear))
-		return TCPX_OK; /* its CANCEL overtook it */
+		return TCPX_OK; /* its CANCEL overtook it and has used up the number */
 	if (!core_link_charge(link, FRAME_CREDIT_EAGER, head.cost))
 		return TCPX_ERR_PROTOCOL;
 	if (!list_empty(&link->sendrecv.receives) && frame->linear == link->sendrecv.recv_next) {
@@ -176,6 +182,8 @@ tcpx_status core_send_arrived(struct core_link *link, const struct frame *frame,
 	return send_in_keep(link, &head, data);
 }
 
+/* A CTS arrived: the RECV of this SEND is known, so its bytes may be sent. If the SEND has ended,
+ * the peer is told with a FINAL. */
 void core_send_cleared(struct core_link *link, const struct frame *frame)
 {
 	struct core_xfer *xfer = core_xfer_find(link, frame->xfer);
@@ -205,8 +213,9 @@ void core_send_cleared(struct core_link *link, const struct frame *frame)
 	core_job_queue(link, job);
 }
 
-/* The peer ended one of its SENDs. Its number must be taken here even so: the SEND may have been
- * aborted while it arrived, or may never arrive. */
+/* The peer ended one of its SENDs. The SEND's number must be used up here even so, since the SEND
+ * may have been aborted while it arrived, or may never arrive. ERR_PROTOCOL: the peer has no credit
+ * for it; ERR_NO_MEMORY. */
 tcpx_status core_send_cancelled(struct core_link *link, const struct frame *frame)
 {
 	struct core_send_in *msg = send_in_find(link, frame->linear);
@@ -240,6 +249,7 @@ tcpx_status core_send_cancelled(struct core_link *link, const struct frame *fram
 	return TCPX_OK;
 }
 
+/* A FINAL arrived: how a SEND ended at the peer, or the error with which a READ or a RECV ends. */
 void core_final_arrived(struct core_link *link, const struct frame *frame)
 {
 	struct core_xfer *xfer = core_xfer_find(link, frame->xfer);
@@ -248,7 +258,7 @@ void core_final_arrived(struct core_link *link, const struct frame *frame)
 	if (!xfer || xfer->state == CORE_ENDING)
 		return;
 	if (xfer->state == CORE_NOTIFYING)
-		/* a READ that has all its bytes; an error of the source no longer matters */
+		/* the READ has all its bytes, so an error of their source no longer matters */
 		return;
 	if (xfer->op == TCPX_OP_SEND) {
 		if (!xfer->job.announced)
@@ -268,8 +278,8 @@ void core_final_arrived(struct core_link *link, const struct frame *frame)
 	core_xfer_end(link, xfer, status);
 }
 
-/* Acquires credit for a SEND: for all of it, so that it goes eagerly, or for an RTS only. False:
- * no credit for either; then all SENDs wait. */
+/* Acquires eager credit for a SEND: for all of its bytes, so that they leave in its first frame, or
+ * for an RTS only. False: no credit for either; then all later SENDs wait as well. */
 bool core_send_acquire(struct core_link *link, struct core_xfer *xfer)
 {
 	uint64_t total = xfer->prog->total;
@@ -287,8 +297,8 @@ bool core_send_acquire(struct core_link *link, struct core_xfer *xfer)
 	return xfer->send.has_credit;
 }
 
-/* Acquires credit for the SENDs behind the first one as well, in the order in which the peer
- * returns it. */
+/* Acquires credit for all SENDs that wait, in the order in which the peer returns it, so that the
+ * sources of those after the first one are filled as well. */
 void core_sendrecv_acquire(struct core_link *link)
 {
 	struct list_node *pos;

@@ -12,10 +12,11 @@
 
 /* The part of a core_xfer for a SEND. */
 struct core_send {
-	uint64_t number; /* of the message, given at post */
-	/* it has acquired its part of the eager budget, which SENDs acquire in order */
+	uint64_t number; /* the message number, given at the post */
+	/* it has acquired its part of the eager budget, which SENDs acquire in the order of their
+	 * numbers */
 	bool has_credit;
-	bool eager; /* its bytes leave with the announcement */
+	bool eager; /* its bytes leave in its first frame (SEND); otherwise that is an RTS */
 };
 
 /* The part of a core_xfer for a RECV. */
@@ -24,25 +25,26 @@ struct core_recv {
 	uint64_t limit;		/* the smaller of the SEND's length and the RECV's */
 	uint64_t message_bytes; /* the SEND's length */
 	uint64_t sender;	/* the SEND's id at the peer */
-	bool truncated;
+	bool truncated;		/* the SEND is longer than the RECV */
 };
 
 /* A SEND of the peer that waits for a RECV. Allocated by ops->alloc(). */
 struct core_send_in {
 	struct list_node node; /* sendrecv.sends */
 	uint64_t number;
-	uint64_t bytes;	 /* length of the whole SEND */
-	uint64_t sender; /* its id at the peer */
-	uint64_t cost;	 /* its part of the eager budget */
-	bool eager;	 /* its bytes came with it and are in `data` */
-	bool dead;
-	tcpx_status status;   /* if dead: why the SEND ended */
+	uint64_t bytes;	      /* length of the whole SEND */
+	uint64_t sender;      /* the SEND's id at the peer */
+	uint64_t cost;	      /* its part of the eager budget */
+	bool eager;	      /* its bytes came with it and are in `data` */
+	bool dead;	      /* the peer has ended the SEND, which still consumes its RECV */
+	tcpx_status status;   /* if dead: with what the RECV ends */
 	unsigned char data[]; /* bytes of an eager SEND */
 };
 
 struct core_sendrecv {
-	struct list_node receives; /* RECVs that are not matched, in order of their posts */
-	struct list_node sends;	   /* core_send_in: not matched, by number */
+	/* RECVs (core_xfer) that are not matched, in the order of their posts */
+	struct list_node receives;
+	struct list_node sends; /* core_send_in: not matched, by number */
 	/* number of the last SEND posted; number of the peer's SEND that is matched next */
 	uint64_t send_next, recv_next;
 };

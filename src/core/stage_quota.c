@@ -3,7 +3,7 @@
 #include "core/stage_quota.h"
 
 /* Gives back grants beyond what is requested, except those that the peer lets us keep: with them
- * the next small WRITE needs no round trip. */
+ * the next small WRITE need not wait for a grant. */
 static void stage_out_trim(struct core_stage_out *out)
 {
 	uint64_t need = out->requested - out->withdrawn - out->used + out->ahead;
@@ -18,7 +18,8 @@ static void stage_out_trim(struct core_stage_out *out)
 	out->due = true;
 }
 
-/* A STAGE_REQ frame is due when more is requested than half of what was granted ahead. */
+/* No STAGE_REQ frame is due while the grants suffice for all requests and for half of what may be
+ * kept without a request. */
 bool core_stage_out_request(struct core_stage_out *out, uint64_t bytes)
 {
 	out->requested += bytes;

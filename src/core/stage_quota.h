@@ -23,10 +23,10 @@
 
 /* The sender of staged bytes. */
 struct core_stage_out {
-	/* sums; dropped: grants that were given back unused */
+	/* sums that a STAGE_REQ frame tells; dropped: grants that were given back unused */
 	uint64_t requested, withdrawn, dropped;
 	uint64_t granted, used;
-	uint64_t ahead; /* how much of the grants may be kept without a request */
+	uint64_t ahead; /* how many bytes of grants the peer lets us keep without a request */
 	bool due;	/* a STAGE_REQ frame is to be sent */
 };
 
@@ -41,22 +41,23 @@ bool core_stage_out_request(struct core_stage_out *out, uint64_t bytes);
 /* `bytes` that were requested will not be sent. */
 void core_stage_out_withdraw(struct core_stage_out *out, uint64_t bytes);
 
-/* A CREDIT frame: the peer has granted so much since the link began, and lets us keep `ahead` of it
- * without a request. Returns how much more that is than before; 0: the frame is an old one. Grants
- * beyond all requests are given back, which makes a STAGE_REQ frame due. */
+/* A CREDIT frame arrived: the peer has granted `granted` bytes since the link began, and lets us
+ * keep `ahead` of them without a request. Returns how many more are granted than before; 0: the
+ * frame is an old one. Grants beyond all requests are given back, which makes a STAGE_REQ frame
+ * due. */
 uint64_t core_stage_out_grant(struct core_stage_out *out, uint64_t granted, uint64_t ahead);
 
 /* A frame with `bytes` of payload is cut; core_stage_out_left() must allow it. */
 void core_stage_out_use(struct core_stage_out *out, uint64_t bytes);
 
-/* A frame with `bytes` never arrived: its grant is given back. again: its bytes are requested
- * again. */
+/* A frame with `bytes` of payload never arrived: its grant is given back. again: the bytes will be
+ * sent again, so staging for them is requested again. */
 void core_stage_out_lost(struct core_stage_out *out, uint64_t bytes, bool again);
 
-/* The STAGE_REQ frame, if one is due. */
+/* Fills in a STAGE_REQ frame. False: none is due. */
 bool core_stage_out_next(struct core_stage_out *out, struct frame *frame);
 
-/* A STAGE_REQ frame may have been lost: due again, if one was ever sent. */
+/* A STAGE_REQ frame may have been lost: makes one due again, if one was ever sent. */
 void core_stage_out_repeat(struct core_stage_out *out);
 
 /* The receiver of staged bytes. */
@@ -64,16 +65,16 @@ struct core_stage_in {
 	/* the sums that the peer's last STAGE_REQ frame told */
 	uint64_t requested, withdrawn, dropped;
 	uint64_t granted, used;
-	uint64_t ahead;	     /* how much the peer may keep without a request */
+	uint64_t ahead;	     /* how many bytes of grants the peer may keep without a request */
 	uint64_t advertised; /* how much of the grants a CREDIT frame has told the peer */
 	bool asked;	     /* ops->stage_ahead() was called */
 	bool due;	     /* a CREDIT frame is to be sent */
-	/* the pool had less than was needed, for grants or for READs of this side */
+	/* the pool had less than was wanted for grants, or for READs of this side */
 	bool waiting;
 };
 
-/* A STAGE_REQ frame. False if it is older than what is known. *out_back: grants that the peer gives
- * back, for the pool. */
+/* A STAGE_REQ frame arrived. False, with nothing changed: it is older than one before it, or its
+ * sums are impossible. *out_back: how much of its grants the peer gives back, for the pool. */
 bool core_stage_in_requested(struct core_stage_in *in, const struct frame *frame,
 			     uint64_t *out_back);
 
@@ -86,7 +87,8 @@ void core_stage_in_grant(struct core_stage_in *in, uint64_t bytes);
 /* A staged frame begins to arrive. False if the peer has no grant for it. */
 bool core_stage_in_arrive(struct core_stage_in *in, uint64_t bytes);
 
-/* The frame was lost half-way: it takes its grant again when it is sent again. */
+/* The frame was lost half-way: undoes core_stage_in_arrive(), which is called again when the frame
+ * is sent again. */
 void core_stage_in_undo(struct core_stage_in *in, uint64_t bytes);
 
 /* The grants that the peer has and has not used. */
@@ -98,10 +100,11 @@ static inline uint64_t core_stage_in_left(const struct core_stage_in *in)
 /* The link has ended: returns the grants that the peer did not use, for the pool. */
 uint64_t core_stage_in_close(struct core_stage_in *in);
 
-/* The values for a CREDIT frame, which is no longer due. */
+/* Returns the sum of all grants for a CREDIT frame, which is no longer due. *out_ahead: the value
+ * of `ahead` for the frame. */
 uint64_t core_stage_in_advertise(struct core_stage_in *in, uint64_t *out_ahead);
 
-/* A CREDIT frame may have been lost: due again, if one was ever sent. */
+/* A CREDIT frame may have been lost: makes one due again, if one was ever sent. */
 void core_stage_in_readvertise(struct core_stage_in *in);
 
 #endif

@@ -12,7 +12,7 @@ static inline uint64_t core_status_pack(tcpx_status status)
 	return (uint64_t)(uint32_t)(-(int)status);
 }
 
-/* A status that the peer sent: a code outside the enum becomes ERR_REMOTE. */
+/* The status that the peer sent as `value`; ERR_REMOTE if no status has this code (above 99). */
 static inline tcpx_status core_status_unpack(uint64_t value)
 {
 	if (value == 0)

@@ -6,6 +6,8 @@
 
 #define TABLE_FIRST 64
 
+/* Gives the transfer an id: a free entry of the table and the entry's generation. Doubles the table
+ * if it is full. */
 static tcpx_status xfer_id_take(struct core_link *link, struct core_xfer *xfer)
 {
 	const struct core_ops *ops = link->cfg.ops;
@@ -67,6 +69,7 @@ struct core_xfer *core_xfer_find(struct core_link *link, uint64_t id)
 	return link->xfers.slots[slot];
 }
 
+/* The frame under way takes a reference to the transfer or push whose memory it uses. */
 void core_io_ref(struct core_io *io, struct core_xfer *xfer, struct core_push *push)
 {
 	io->xfer = xfer;
@@ -76,8 +79,8 @@ void core_io_ref(struct core_io *io, struct core_xfer *xfer, struct core_push *p
 		++*io->refs;
 }
 
-/* The frame holds a reference to its notification: the peer may acknowledge it before the send
- * call returns, and until then the call reads the bytes. */
+/* The frame under way takes a reference to its notification: the peer may acknowledge the frame
+ * before the send call returns, and until then the call reads the notification. */
 void core_io_ref_note(struct core_io *io, struct core_note *note)
 {
 	io->note = note;
@@ -85,6 +88,7 @@ void core_io_ref_note(struct core_io *io, struct core_note *note)
 	note->refs++;
 }
 
+/* Drops the frame's reference. The transfer, push or notification may end here. */
 void core_io_release(struct core_link *link, struct core_io *io)
 {
 	struct core_xfer *xfer = io->xfer;
@@ -106,6 +110,8 @@ void core_io_release(struct core_link *link, struct core_io *io)
 		core_note_check(link, note);
 }
 
+/* Gives up the bytes of the frame under way, if there is one: the rest is scratch memory. The
+ * reference is dropped now, or when the call of the transport returns that uses the memory. */
 void core_io_abort(struct core_link *link, struct core_io *io)
 {
 	if (!io->busy)
@@ -115,8 +121,8 @@ void core_io_abort(struct core_link *link, struct core_io *io)
 		core_io_release(link, io);
 }
 
-/* A transport may hold the buffers, with the send call open: the kick makes the sender take them
- * back. */
+/* Gives up the bytes of the frame that the channel sends. A transport may keep the buffers while
+ * the send call is open; the kick makes the sender take them back. */
 void core_tx_abort(struct core_link *link, struct core_chan *chan)
 {
 	if (chan->tx.busy && chan->tx.in_call)
@@ -124,6 +130,7 @@ void core_tx_abort(struct core_link *link, struct core_chan *chan)
 	core_io_abort(link, &chan->tx);
 }
 
+/* Gives up the bytes of all frames under way that use the transfer's memory. */
 static void xfer_abort_io(struct core_link *link, struct core_xfer *xfer)
 {
 	uint32_t i;
@@ -136,6 +143,8 @@ static void xfer_abort_io(struct core_link *link, struct core_xfer *xfer)
 	}
 }
 
+/* The transfer is over: takes it out of all lists and calls ops->ended(). It must have no
+ * references. */
 static void xfer_finish(struct core_link *link, struct core_xfer *xfer, tcpx_status status)
 {
 	struct core_note *note = xfer->note;
@@ -161,7 +170,7 @@ static void xfer_finish(struct core_link *link, struct core_xfer *xfer, tcpx_sta
 	link->cfg.ops->ended(link->cfg.arg, xfer);
 }
 
-/* All bytes of the transfer are in place. Its notification follows, if it has one. */
+/* All bytes of the transfer are in place. Lets its notification leave; ends it if it has none. */
 static void xfer_data_done(struct core_link *link, struct core_xfer *xfer)
 {
 	if (!xfer->note) {
@@ -173,6 +182,7 @@ static void xfer_data_done(struct core_link *link, struct core_xfer *xfer)
 		core_note_start(link, xfer->note);
 }
 
+/* All bytes of the RECV are in place: tells the peer (FINAL) and ends the RECV. */
 static void xfer_recv_done(struct core_link *link, struct core_xfer *xfer)
 {
 	struct frame final = {
@@ -227,7 +237,7 @@ void core_xfer_check(struct core_link *link, struct core_xfer *xfer)
 	}
 }
 
-/* Tells the peer, if it knows the transfer, that it has ended here. */
+/* Tells the peer that the transfer has ended here early. Does nothing if the peer needs no word. */
 static void xfer_cancel_at_peer(struct core_link *link, struct core_xfer *xfer)
 {
 	struct frame frame = {.type = FRAME_CANCEL, .xfer = xfer->id};
@@ -274,6 +284,9 @@ static uint64_t job_uncut_bytes(const struct core_job *job)
 	return bytes;
 }
 
+/* Decides the transfer's status, and takes its memory away from frames under way. The transfer ends
+ * here, or later in core_xfer_check() if its memory is still in use. Does nothing if the status is
+ * decided already. */
 void core_xfer_end(struct core_link *link, struct core_xfer *xfer, tcpx_status status)
 {
 	struct core_job *job = &xfer->job;
@@ -293,13 +306,13 @@ void core_xfer_end(struct core_link *link, struct core_xfer *xfer, tcpx_status s
 	core_job_unqueue(job);
 	core_fill_stop(link, job);
 	list_remove(&xfer->recv.node);
-	/* a reference for this function, so that an abort cannot end the transfer in the middle
-	 * of it */
+	/* a reference of this function, so that an abort does not end the transfer before the
+	 * function returns */
 	xfer->refs++;
 	xfer_abort_io(link, xfer);
 	xfer->refs--;
 	if (((xfer->strict && job->inflight) || job->reading) && !link->dead)
-		/* idle channels then ask for the acknowledgements that it waits for */
+		/* idle channels then ask for the acknowledgements that the transfer waits for */
 		core_kick_all(link);
 	core_xfer_check(link, xfer);
 }
@@ -329,6 +342,7 @@ tcpx_status core_xfer_cancel(struct core_link *link, struct core_xfer *xfer, tcp
 	return TCPX_OK;
 }
 
+/* Initialises the job from which the transfer's frames are cut. */
 static void xfer_job_init(const struct core_link *link, struct core_xfer *xfer)
 {
 	struct core_job *job = &xfer->job;
@@ -352,10 +366,12 @@ static void xfer_job_init(const struct core_link *link, struct core_xfer *xfer)
 		    : xfer->op == TCPX_OP_READ ? CORE_JOB_REQUEST
 					       : CORE_JOB_SEND;
 	if (job->kind == CORE_JOB_REQUEST)
-		/* the request itself goes by the stream; its data may go by another path */
+		/* the READ's request goes by the stream; its data may come by another path */
 		job->small = true;
 }
 
+/* Queues what the transfer has to send, or makes a RECV wait for its SEND. A transfer without bytes
+ * may end here. */
 static void xfer_start(struct core_link *link, struct core_xfer *xfer)
 {
 	switch (xfer->op) {
@@ -375,7 +391,7 @@ static void xfer_start(struct core_link *link, struct core_xfer *xfer)
 		core_job_queue(link, &xfer->job);
 		break;
 	case TCPX_OP_SEND:
-		/* The number is used even if the SEND is cancelled. */
+		/* the number is used up even if the SEND is cancelled */
 		xfer->send.number = ++link->sendrecv.send_next;
 		core_job_queue(link, &xfer->job);
 		if (xfer->job.fills)

@@ -29,33 +29,35 @@ struct core_note;
 struct core_xfer {
 	enum tcpx_op op;
 	const struct core_prog *prog; /* the segment list, also of a SEND or RECV; nseg may be 0 */
-	const void *notify;	      /* attached, or that of an OP_NOTIFY; the core copies it */
+	/* bytes of the notification that is attached, or of an OP_NOTIFY; the core copies them */
+	const void *notify;
 	uint32_t notify_bytes;
 	bool has_notify;
 	bool strict; /* a cancelled WRITE ends only when none of its frames is in flight */
-	/* a destination region is staged at the peer; then all are treated so */
+	/* a destination region is staged at the peer; then all of them are treated as staged */
 	bool remote_staged;
-	bool local_staged; /* a local region is staged; then the whole source is filled */
-	/* how its chunks travel (only STREAM is ever staged); SEND, RECV: the path to offer to
-	 * the peer */
+	bool local_staged; /* a local region is staged; then all of them are treated as staged */
+	/* the path of its chunks (only with STREAM staging is used); SEND, RECV: the path to offer
+	 * to the peer */
 	enum core_path path;
-	/* WRITE, READ: all chunks go by the priority channel, whatever their size */
+	/* WRITE, READ: it goes by the priority channel, whatever its size */
 	bool by_lane;
-	/* WRITE, READ: the engine copies the bytes itself and calls core_xfer_moved() */
+	/* WRITE, READ: no frames are sent; the engine copies the bytes itself and calls
+	 * core_xfer_moved() */
 	bool direct;
 	int32_t priority;
 	int64_t deadline_ns; /* absolute; 0: none */
 
 	enum core_xfer_state state;
 	tcpx_status status; /* TCPX_IN_PROGRESS until the end is decided */
-	uint64_t id;	    /* on the wire */
+	uint64_t id;	    /* its number in frames */
 	uint64_t applied;   /* bytes in place */
 	uint64_t arrived;   /* READ, RECV: bytes of chunks that have arrived or are arriving */
 	struct core_send send;
 	struct core_recv recv;
-	/* READ into staged memory: staging that it took and no chunk has used yet */
+	/* READ into staged memory: bytes of staging that it has taken and no chunk has used yet */
 	uint64_t reserved;
-	uint32_t refs; /* calls and copies that use its local memory now */
+	uint32_t refs; /* calls of a transport and copies that use its local memory now */
 	bool matched;  /* RECV: its SEND is known; SEND: the peer has said how it ended */
 	struct core_job job;
 	struct core_note *note;
@@ -67,7 +69,8 @@ struct core_xfer {
 struct core_xfer_table {
 	struct core_xfer **slots; /* NULL: free entry */
 	uint32_t *generation;	  /* of each entry */
-	uint32_t count, hint;	  /* number of entries; where the search for a free one begins */
+	/* count: number of entries; hint: where the search for a free one begins */
+	uint32_t count, hint;
 };
 
 /* The response to one requested piece of a peer's READ. The engine owns it, and frees it and its

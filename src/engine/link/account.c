@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "engine/link/engine.h"
 
-#define SHARE_MIN (16u << 10) /* smallest share of a link; its channels' rings alone take more */
-#define LOOK_NS (CLOCK_S_NS / 4)
+#define SHARE_MIN (16u << 10)	 /* smallest share of a link; its channels' rings alone take more */
+#define LOOK_NS (CLOCK_S_NS / 4) /* account_look() does its work at most this often */
 
 static void account_run(struct sys_post *post);
 
@@ -36,8 +36,8 @@ void account_open(struct engine_session *session, uint64_t memory, uint64_t noti
 
 	if (share < SHARE_MIN)
 		share = SHARE_MIN;
-	/* The most that is ever set aside for a notification: a larger one is refused at its
-	 * post. */
+	/* No more than half of the memory is ever set aside beyond the shares, so a larger budget
+	 * of notifications would be of no use: a notification beyond it is refused at its post. */
 	if (notify > memory / 2)
 		notify = memory / 2;
 	account->budget = memory;
@@ -58,6 +58,7 @@ static bool account_charge(struct session_account *account, uint64_t bytes)
 	return true;
 }
 
+/* Makes the control thread offer memory to the peers that wait, if there are any. */
 static void account_wake(struct engine_session *session)
 {
 	struct session_account *account = &session->account;
@@ -142,7 +143,8 @@ void account_note_free(struct engine_session *session, void *ptr, size_t there)
 	atomic_fetch_sub(&session->account.notes, there);
 }
 
-/* Called under account.lock. */
+/* Called under account.lock. Adds `bytes` to what is set aside for the link. A negative number, as
+ * an unsigned one, takes them off. */
 static void account_set_aside(struct engine_peer *peer, uint64_t bytes)
 {
 	struct session_account *account = &peer->link.session->account;
@@ -169,7 +171,8 @@ bool account_begin(struct engine_peer *peer)
 	return there;
 }
 
-/* Called under account.lock. */
+/* Called under account.lock. Sets aside `bytes` beyond the link's share. False: that would exceed
+ * the budget, or the half of it that all links together may get beyond their shares. */
 static bool account_claim(struct engine_peer *peer, uint64_t bytes)
 {
 	struct session_account *account = &peer->link.session->account;
@@ -181,15 +184,16 @@ static bool account_claim(struct engine_peer *peer, uint64_t bytes)
 	return true;
 }
 
-/* Called under account.lock. Memory requested ahead may stay unused for long, so requests ahead
- * get at most half of what is beyond the shares. */
+/* Called under account.lock. Whether there is enough for `bytes` that a peer requests ahead. Such
+ * memory may stay unused for long, so these requests get at most half of what is there beyond the
+ * shares. */
 static bool account_has_plenty(const struct session_account *account, uint64_t bytes)
 {
 	return account->extra <= account->budget / 4 &&
 	       bytes <= account->budget / 4 - account->extra;
 }
 
-/* Called under account.lock. */
+/* Called under account.lock. The peer no longer waits for memory. */
 static void account_leave_line(struct engine_peer *peer)
 {
 	if (list_empty(&peer->link.account.waiting))
@@ -198,6 +202,9 @@ static void account_leave_line(struct engine_peer *peer)
 	atomic_fetch_sub(&peer->link.session->account.nwaiting, 1);
 }
 
+/* Peers that wait are not overtaken. A peer gets memory only if no other one waits, if it is the
+ * first that waits, or if account_serve() has given it its turn. A peer that gets nothing waits in
+ * line. */
 uint64_t account_take(struct engine_peer *peer, uint64_t want, uint64_t least)
 {
 	struct session_account *account = &peer->link.session->account;
@@ -219,8 +226,9 @@ uint64_t account_take(struct engine_peer *peer, uint64_t want, uint64_t least)
 		atomic_fetch_add(&account->nwaiting, 1);
 	}
 	pthread_mutex_unlock(&account->lock);
-	/* No thread was woken for memory that was returned before this peer began to wait, and
-	 * the peers that wait in front of it may not need theirs any more. */
+	/* Memory may have been returned just before this peer began to wait, when nobody was woken
+	 * for it, and the peers that wait in front of it may not need theirs any more. So the
+	 * control thread looks. */
 	if (!got && !peer->link.account.turn)
 		account_wake(peer->link.session);
 	return got;
@@ -239,8 +247,8 @@ void account_give(struct engine_peer *peer, uint64_t bytes)
 	account_wake(session);
 }
 
-/* Control thread, which also ends peers, so the peer cannot end meanwhile. False: the peer still
- * waits. */
+/* Offers memory to the peer that has waited longest. False: the peer still waits. Control thread;
+ * that thread also ends peers, so the peer cannot end meanwhile. */
 static bool account_serve(struct engine_peer *peer)
 {
 	struct session_account *account = &peer->link.session->account;
@@ -260,6 +268,7 @@ static bool account_serve(struct engine_peer *peer)
 	return !waits;
 }
 
+/* Control thread. Offers memory to the peers that wait, until one of them still waits. */
 static void account_offer(struct engine_session *session)
 {
 	struct session_account *account = &session->account;
@@ -290,8 +299,8 @@ static void account_run(struct sys_post *post)
 	account_offer(LIST_ENTRY(account, struct engine_session, account));
 }
 
-/* Called under link.lock: whether bytes of a notification arrived since `since`, although no
- * frame of one began or ended. */
+/* Called under link.lock. Whether bytes of a notification have arrived after since_ns in a frame
+ * that is not complete yet, which core_note_moves() does not count. */
 static bool note_bytes_come(const struct engine_peer *peer, int64_t since_ns)
 {
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
@@ -302,8 +311,9 @@ static bool note_bytes_come(const struct engine_peer *peer, int64_t since_ns)
 	return false;
 }
 
-/* How many bytes of the account the peer holds that others wait for. moved_ns: since when nothing
- * has arrived for them. */
+/* How many bytes of the account the peer holds beyond its share; 0 if these are no more than it may
+ * request ahead. Sets own->moved_ns to now_ns if something of its notifications has arrived since
+ * the last call, or if it holds nothing that counts. */
 static uint64_t account_held(struct engine_peer *peer, int64_t now_ns)
 {
 	struct peer_account *own = &peer->link.account;
@@ -317,8 +327,8 @@ static uint64_t account_held(struct engine_peer *peer, int64_t now_ns)
 		moved = moves != own->moves || note_bytes_come(peer, own->moved_ns);
 	}
 	link_unlock_only(&peer->link);
-	/* Memory that was requested ahead, or for a request that was cancelled, is not used at
-	 * once, so it is no sign that the peer hangs. */
+	/* Memory that was requested ahead, or for a request that was cancelled, need not be used at
+	 * once, so to hold that much is no sign that the peer hangs. */
 	if (held <= (1 + CORE_COVER_AHEAD) * peer->link.session->account.share)
 		held = 0;
 	if (!held || moved || !own->moved_ns)
@@ -327,9 +337,9 @@ static uint64_t account_held(struct engine_peer *peer, int64_t now_ns)
 	return held;
 }
 
-/* Of the peers that hold memory for unfinished notifications and have sent none of their bytes for
- * silent_ns, the one that holds most, with a reference; NULL: there is none. If only one peer waits
- * for memory, it is left alone, since nobody else needs what it holds. */
+/* The peer that holds most, with a reference, among those that hold memory for unfinished
+ * notifications and have sent none of their bytes for silent_ns; NULL: there is none. If only one
+ * peer waits for memory, it is left alone, since nobody else needs what it holds. */
 static struct engine_peer *account_find_stuck(struct engine_session *session, int64_t now_ns)
 {
 	struct session_account *account = &session->account;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of staging memory, and the blocks that arriving slices land in. */
+/* Blocks of staging memory, among them those that arriving payloads are received into. */
 #include "engine/link/engine.h"
 #include "engine/link/block.h"
 
@@ -20,6 +20,8 @@ static struct mem_stager *stager_of(const struct stage_block *block)
 	return block->share ? &block->share->stager : NULL;
 }
 
+/* The memory of a new block: from its pool, or ordinary memory if `want` allows that. NULL:
+ * none. */
 static uint8_t *block_memory(struct stage_block *block, struct engine_peer *peer,
 			     enum block_want want, bool *out_waits)
 {
@@ -96,7 +98,8 @@ void block_put(struct stage_block *block)
 	struct mem_staging *pool = block->pool;
 	bool last, counted = block->share;
 
-	/* Under the lock, since a landing block can be found until it is removed. */
+	/* Under link.lock, since block_landing() can find the block, and add a reference, until it
+	 * is removed. */
 	link_lock(&peer->link);
 	last = atomic_fetch_sub(&block->refs, 1) == 1;
 	if (last)
@@ -148,7 +151,8 @@ void block_shares_free(struct engine_peer *peer)
 	}
 }
 
-/* Called under link.lock. The block in which a neighbour of the frame's payload lies, or NULL. */
+/* Called under link.lock. The block that has a place for the frame's payload beside its neighbours
+ * in the transfer; NULL: there is none. */
 static struct stage_block *block_landing(struct engine_peer *peer, const struct mem_kind *kind,
 					 uint32_t device, const struct frame *frame)
 {

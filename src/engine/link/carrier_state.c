@@ -12,7 +12,7 @@ uint32_t carrier_iface(int fd)
 
 	if (getsockname(fd, (struct sockaddr *)&local, &len) ||
 	    (local.ss_family != AF_INET && local.ss_family != AF_INET6))
-		return 0; /* the same-host transport */
+		return 0; /* a channel of the local transport, which has no interface */
 	return sys_iface_index(&local);
 }
 

@@ -15,7 +15,7 @@
 #include "core/link.h"
 #include "wire/table.h"
 
-#define ENGINE_CHUNK_BYTES (512u << 10) /* unless one side requests another size */
+#define ENGINE_CHUNK_BYTES (512u << 10) /* size of a chunk, unless one side requests another size */
 #define ENGINE_FILLED_CHUNK_BYTES (2u << 20)
 #define ENGINE_CHUNK_MIN 4096u
 #define ENGINE_CHUNK_MAX (16u << 20)
@@ -33,12 +33,15 @@ struct prefill_slice;
 #define CHAN_SLICES_MAX (ENGINE_CHUNK_MAX / CORE_FILL_BYTES + 2)
 
 struct chan_tx {
+	/* headers of a batch of frames, with tables, copied payloads and trailers */
 	uint8_t *buf;
-	uint32_t start, end;
-	/* the last frame of the batch has a payload that is not copied into the buffer */
+	uint32_t start, end; /* the bytes of `buf` that are still to be sent */
+	/* the payload of the last frame in `buf` is not copied into it: `iov` follows `buf` */
 	bool big;
-	bool posting; /* path->load() said PATH_LATER for the frame */
-	bool aborted; /* the rest of its payload is sent from scratch */
+	/* path->load() has returned PATH_LATER for the frame, and is called again when the channel
+	 * can send */
+	bool posting;
+	bool aborted; /* the rest of the payload is sent from scratch memory */
 	struct core_tx frame;
 	const struct path_ops *path; /* how the frame's payload travels; NULL: no frame yet */
 	struct iovec *iov;
@@ -46,10 +49,11 @@ struct chan_tx {
 	uint64_t left;
 	uint8_t trailer[FRAME_TRAILER_BYTES];
 	uint32_t trailer_sent;
-	/* the source is staged: the slices that hold its bytes */
+	/* the source is staged: the slices that hold the payload */
 	struct prefill_slice *slices[CHAN_SLICES_MAX];
 	uint32_t nslices;
-	bool vanishing; /* the source may vanish, and is sent without a copy */
+	/* the source's pages may vanish, and the payload is sent from there without a copy */
+	bool vanishing;
 	/* the source is staged but in no slice: the slot that the channel fills */
 	struct engine_stage *stage;
 	/* the slot is being filled; `orphan` takes over the frame if the channel ends meanwhile */
@@ -73,17 +77,21 @@ enum chan_rx_state { RX_HEADER = 0, RX_PAYLOAD, RX_TRAILER };
 
 struct chan_rx {
 	enum chan_rx_state state;
+	/* message: the payload of an eager SEND, or bytes of a refused chunk */
 	uint8_t *buf, *message;
-	uint32_t used, have;
+	uint32_t used, have; /* bytes of `buf`: handled; received */
 	struct frame frame;
 	const struct path_ops *path; /* how the frame's payload travels */
 	struct core_rx core;
 	struct iovec *iov;
 	uint32_t niov, at;
-	struct core_cursor next; /* of an sg list: the first piece that iov has no room for */
-	uint64_t beyond;	 /* bytes of the payload from `next` on */
+	/* of an sg list: the first piece for which iov has no entry left */
+	struct core_cursor next;
+	uint64_t beyond; /* bytes of the payload from `next` on */
 	uint64_t left;
-	bool aborted, vanishing; /* the rest goes to scratch; memory of iov may vanish */
+	/* aborted: the rest goes to scratch memory; vanishing: pages of the memory in iov may
+	 * vanish */
+	bool aborted, vanishing;
 	/* the last frame was large, so little is read beyond the next one */
 	bool bulk;
 	tcpx_status verdict; /* why the payload was refused, or OK */

@@ -72,8 +72,9 @@ struct chan_kick {
 
 /* The transport's own figures, as the worker last saw them. */
 struct chan_sample {
-	_Atomic uint32_t asked;	  /* futex: the worker is asked and has not taken one yet */
-	_Atomic int64_t asked_ns; /* when it was asked */
+	/* futex; not 0: the worker was asked for a sample and has not taken it yet */
+	_Atomic uint32_t asked;
+	_Atomic int64_t asked_ns; /* when the worker was asked */
 	pthread_mutex_t lock;	  /* guards info; never held across a call of the transport */
 	struct net_chan_info info;
 	bool late; /* control thread: at the last heartbeat `asked` was still set */
@@ -94,7 +95,7 @@ struct chan_stop {
 struct chan_pins {
 	struct list_node frames; /* under link.lock */
 	struct list_node node;	 /* link.pins.lost or fenced, with a reference */
-	struct reap_item reap;	 /* of a dead peer, with a reference */
+	struct reap_item reap;	 /* entry of the reaper if the peer is dead, with a reference */
 	int64_t until_ns;	 /* control thread: the time at which `reap` gives up */
 };
 
@@ -108,12 +109,13 @@ struct engine_chan {
 	const struct chan_calls *calls;
 	struct engine_peer *peer;
 	uint32_t index, epoch;
-	uint32_t iface; /* interface of its local address; 0: none */
+	uint32_t iface; /* index of the interface of the channel's local address; 0: none */
 	struct net_chan *net;
 	struct engine_worker *worker;
 	struct engine_comms *comms;	/* its comms if it is a channel of a plugin; else NULL */
 	_Atomic int tx_owner, rx_owner; /* enum engine_owner */
-	_Atomic int tx_blocked; /* the transport is full; epoll reports when it takes more */
+	/* the transport is full; epoll reports when the transport takes more */
+	_Atomic int tx_blocked;
 	struct chan_kick kick;
 	struct chan_poll poll;
 	struct chan_look look;

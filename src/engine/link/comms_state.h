@@ -32,7 +32,9 @@ struct comms_setup {
 	bool handle_came, connect_came, ready_came; /* what the peer's COMM frames have told */
 	bool connect_begun, accept_begun, memory_begun, ready_told;
 	bool first_out_begun, first_in_begun; /* the first message was posted */
-	bool first_out, first_in;	      /* the first message has arrived or was taken */
+	/* first_out: the peer's side took our first message; first_in: the peer's first one has
+	 * arrived */
+	bool first_out, first_in;
 };
 
 /* How the comms are closed: comms_end.c. */
@@ -46,11 +48,13 @@ struct comms_end {
 	bool stays;
 };
 
-/* What the core had acknowledged at the last heartbeat. */
+/* Up to which sequence the peer had acknowledged the channel's frames at the last heartbeat. */
 struct comms_acked {
 	uint64_t seq;
-	int64_t since_ns;
-	bool waits; /* messages were outstanding and none was acknowledged since */
+	int64_t since_ns; /* since when `waits` has been set */
+	/* then messages were in flight, and none had been acknowledged since the heartbeat
+	 * before */
+	bool waits;
 };
 
 /* The comms of one channel, from their setup to their end. */
@@ -60,9 +64,10 @@ struct engine_comms {
 	enum comms_state state;
 	struct list_node node; /* peer->comms->closing */
 	struct comms_setup setup;
-	struct net_comm *out, *in;
+	struct net_comm *out, *in; /* the comm that sends and the comm that receives */
 	struct net_mr *bounce_mr;
-	uint8_t *bounce; /* host memory that receives come into; NULL: that of gpu */
+	/* host memory that messages are received into; NULL: memory of `gpu` is used */
+	uint8_t *bounce;
 	struct comms_gpu *gpu;
 	struct comms_gpu_op *gpu_op;
 	/* comms_job: first the worker's, after the stop the control thread's */
@@ -80,32 +85,32 @@ struct engine_comms {
 /* A plugin channel of a peer, whether it is up or not. */
 struct comms_slot {
 	struct engine_comms *comms; /* in SETUP or UP; written under link.lock */
-	uint32_t epoch;		    /* of the last attempt */
+	uint32_t epoch;		    /* epoch of the last attempt to set the channel up */
 	/* at the dialler: the last epoch that it chose; it accepts no other */
 	uint32_t dialled;
 	uint32_t tries;	  /* failed attempts in a row */
 	bool given_up;	  /* the peer may come up without this channel */
-	bool told;	  /* the log tells already why the channel is not up */
+	bool told;	  /* it is logged already why the channel is not up */
 	uint32_t barren;  /* losses in a row of a channel on which nothing had arrived */
 	int64_t rests_ns; /* the channel is not dialled before this time */
 };
 
 /* The plugin channels of a peer. */
 struct engine_peer_comms {
-	uint32_t first, count; /* its channels */
+	uint32_t first, count; /* the peer's plugin channels: index of the first one, number */
 	uint32_t message_bytes, window;
 	bool begin_empty; /* both ends agreed that comms begin with an empty message */
 	struct comms_slot *slots;
 	char lost[COMMS_WHY_BYTES];    /* under link.lock: why a channel was lost last */
 	char missing[COMMS_WHY_BYTES]; /* under link.lock: why a channel could not be set up */
 	struct list_node closing;
-	uint32_t staying; /* number of comms whose end.stays is set */
+	uint32_t staying; /* number of engine_comms whose end.stays is set */
 	struct engine_peer *peer;
 	/* set while no plugin channel is up; when it fires, requests that need one fail */
 	struct sys_timer strand;
 	struct log_limit lost_log;
-	enum tcpx_log_level level; /* the level at which the last loss was logged */
-	char cause[COMMS_WHY_BYTES];
+	enum tcpx_log_level level;   /* the level at which the last loss was logged */
+	char cause[COMMS_WHY_BYTES]; /* the last loss that was logged as a warning, and when */
 	int64_t cause_ns;
 };
 

@@ -16,18 +16,20 @@ struct ctl_link;
 
 struct peer_control {
 	struct ctl_link *link; /* the control connection; NULL: it is down */
-	uint32_t iface;	       /* as in engine_chan */
-	/* the peer does not read the connection, and is about to be given up */
+	uint32_t iface;	       /* index of the interface of its local address; 0: none */
+	/* the peer does not read the connection, so a frame could not be sent; the peer is about to
+	 * be given up */
 	bool full;
-	/* the connection that the peer dialled at the same time and that is not used; or -1 */
+	/* a connection that the peer dialled at the same time and that is not used; -1: none */
 	int lost_dial_fd;
 	struct core_alive alive;
 	struct sys_timer timer;
-	uint64_t echo_ns;
-	_Atomic int64_t rtt_ns;
-	uint64_t acked_bytes; /* acknowledged bytes when they were looked at last */
-	int64_t stuck_ns;     /* since when nothing is acknowledged; 0: something is */
-	int64_t lost_ns;
+	uint64_t echo_ns;	/* time in the peer's last heartbeat, which is sent back to it */
+	_Atomic int64_t rtt_ns; /* the last round-trip time of a heartbeat */
+	uint64_t acked_bytes;	/* acknowledged bytes when they were looked at last */
+	/* since when bytes that were sent are not acknowledged; 0: they are, or there are none */
+	int64_t stuck_ns;
+	int64_t lost_ns;	    /* when the control connection was lost */
 	int64_t looked_ns;	    /* when the peer's channels were last looked at */
 	uint64_t link_id;	    /* names this link in dials to the accepting side */
 	uint8_t key[CTL_KEY_BYTES]; /* authenticates further connections of this link */

@@ -10,8 +10,9 @@
 #include "engine/link/engine.h"
 #include "engine/link/stage.h"
 
-#define MOVE_BYTES CORE_REF_MOST /* a move that has this many bytes gets no more pieces */
-/* Pieces of the first move; later ones have more. A small first one gives the GPU work early. */
+#define MOVE_BYTES CORE_REF_MOST /* a part of a move that has this many bytes gets no more pieces */
+/* Pieces of the first part of a move; later parts have more. A small first one gives the GPU work
+ * early. */
 #define LIST_FIRST 512u
 
 tcpx_status copies_init(struct stage_copies *copies, uint8_t *slot, uint32_t npieces,
@@ -21,7 +22,7 @@ tcpx_status copies_init(struct stage_copies *copies, uint8_t *slot, uint32_t npi
 	copies->slot = slot;
 	copies->done = done;
 	copies->last = copies->waiting = &copies->first;
-	atomic_store(&copies->left, 1); /* until copies_start() has started all */
+	atomic_store(&copies->left, 1); /* 1 is dropped when copies_start() has started all */
 	copies->pieces = copies->inside;
 	copies->cap = STAGE_PIECES_INSIDE;
 	if (npieces <= STAGE_PIECES_INSIDE)
@@ -60,8 +61,8 @@ void copies_free(struct stage_copies *copies)
 		free(copies->sources);
 }
 
-/* The part to which a piece of the region is added: the last one if its kind and device are the
- * same and `fits` says that it has room, else a new one. NULL: no memory. */
+/* The part to which a piece of the region is added: the last part if it has the region's kind and
+ * device and `fits` says that it can take the piece, else a new one. NULL: no memory. */
 static struct stage_part *copies_part_for(struct stage_copies *copies,
 					  const struct mem_region *region, bool fits)
 {
@@ -110,7 +111,8 @@ const struct mem_region *copies_staged_in(const struct core_prog *prog, struct c
 	return region_at(prog, at.seg);
 }
 
-/* One copy has ended, or copies_start() has started them all: gives back one share of `left`. */
+/* One copy has ended, or copies_start() has started them all: reduces `left`, and calls done() when
+ * it becomes 0. */
 static void copies_one_ended(struct stage_copies *copies, tcpx_status status)
 {
 	int none = TCPX_OK;
@@ -121,10 +123,10 @@ static void copies_one_ended(struct stage_copies *copies, tcpx_status status)
 		copies->done(copies, (tcpx_status)atomic_load(&copies->status));
 }
 
-/* Deferred work of the links whose copies end together. It is run once, after the last copy of
- * the batch, because waking other threads is the largest cost. */
+/* Links whose deferred work waits until a batch of copies, which end one after the other on this
+ * thread, is complete: waking other threads is the largest cost, so it is done once. */
 static _Thread_local struct {
-	bool more;
+	bool more;		  /* another copy of the batch ends right after this one */
 	struct engine_peer *peer; /* with a reference; NULL: nothing waits */
 } batch;
 
@@ -150,14 +152,14 @@ void copies_wake_later(struct engine_peer *peer)
 
 static void copy_done(struct mem_copy *copy, tcpx_status status)
 {
-	batch.more = copy->more; /* copies_one_ended() may free `copy` */
+	batch.more = copy->more; /* read now, since copies_one_ended() may free `copy` */
 	copies_one_ended(copy->owner, status);
 	if (!batch.more)
 		batch_flush();
 }
 
-/* Starts a move of one piece, which has no list: the memory kind may join it with its
- * neighbours. */
+/* Starts a part of a move. One piece is passed without a list, so that the memory kind may join it
+ * with its neighbours. */
 static tcpx_status move_start(struct stage_part *part)
 {
 	struct mem_copy *copy = &part->copy;
@@ -189,7 +191,7 @@ static tcpx_status part_start(struct stage_copies *copies, bool to_slot)
 	return status;
 }
 
-/* How many pieces the move may have that pieces are added to now. */
+/* How many pieces the last part of a move, to which pieces are added now, may have. */
 static uint32_t list_most(const struct stage_copies *copies)
 {
 	uint32_t before = copies->npieces - copies->last->copy.npieces;
@@ -197,7 +199,7 @@ static uint32_t list_most(const struct stage_copies *copies)
 	return before + LIST_FIRST < MEM_MOVE_LIST ? before + LIST_FIRST : MEM_MOVE_LIST;
 }
 
-/* Adds a piece of a region whose address is addr. */
+/* Adds a piece of `length` bytes at `addr`, which lies in the region. ERR_NO_MEMORY. */
 static tcpx_status piece_add(struct stage_copies *copies, struct stage_part *part,
 			     const struct mem_region *region, void *addr, uint64_t length)
 {
@@ -210,8 +212,8 @@ static tcpx_status piece_add(struct stage_copies *copies, struct stage_part *par
 	return TCPX_OK;
 }
 
-/* Adds a piece to a move, copied by the region's device. mapping: what `source` is an offset in;
- * NULL: `source` is an address. */
+/* Adds a piece to a move: `length` bytes from `source` to `dest`, copied by the region's device.
+ * mapping: what `source` is an offset in; NULL: `source` is an address. */
 static tcpx_status move_add(struct stage_copies *copies, const struct mem_region *region,
 			    struct mem_mapping *mapping, uint64_t source, void *dest,
 			    uint64_t length)

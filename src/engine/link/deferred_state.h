@@ -11,11 +11,12 @@
 #include "core/link.h"
 #include "sys/loop.h"
 
-/* Work for the control thread; `post` wakes it. */
+/* Work for the control thread; `post` wakes it. `lock` is link.lock. */
 struct link_wake {
 	struct sys_post post;
 	_Atomic int posted;
-	/* under lock: channels (by index) that may be dialled again; that must be closed */
+	/* under lock: masks of channels (bit: index) that may be dialled again; that must be
+	 * closed */
 	uint64_t free_mask, close_mask;
 	bool failed;		   /* under lock: the core cannot go on, because of */
 	tcpx_status failed_status; /* this status */
@@ -24,6 +25,7 @@ struct link_wake {
 		buried; /* under lock: requests that were released while active and have ended */
 };
 
+/* A FENCE that is to be sent for a lost channel: the arguments of core_ops.fence. */
 struct fence_out {
 	struct fence_out *next;
 	uint32_t channel, epoch, count;
@@ -38,13 +40,15 @@ struct link_flush {
 
 /* The staging memory that a session may use. session.queue.lock. */
 struct session_staging {
+	/* bytes: all; not taken by links; what all peers may keep without a request */
 	uint64_t pool, free, ahead;
 	uint32_t hungry; /* number of links that got less staging than they asked for */
-	bool returned;	 /* staging came back for which links wait */
+	bool returned;	 /* staging came back, and links wait for it: stage_offer() has work */
 };
 
 /* The link's part of the session's staging memory. session.queue.lock. */
 struct link_quota {
+	/* bytes taken from the pool; what the peer may keep without a request */
 	uint64_t held, ahead;
 	bool hungry; /* the link got less than it asked for */
 };

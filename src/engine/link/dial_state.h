@@ -17,7 +17,8 @@ struct peer_dial;
 struct peer_dialling {
 	/* the dial of the control connection; NULL: none is under way */
 	struct peer_dial *control;
-	struct peer_dial *channel[CORE_CHANNELS_MAX]; /* the same for each channel, by index */
+	/* the dial of each data channel, by index; NULL: none is under way */
+	struct peer_dial *channel[CORE_CHANNELS_MAX];
 	bool channels_begun;
 	struct wire_hello hello;
 	uint8_t key[CTL_KEY_BYTES];

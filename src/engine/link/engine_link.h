@@ -38,7 +38,7 @@ struct link;
 struct link_events {
 	/* Kicks the channels that have work, and releases memory. */
 	void (*deferred)(struct link *link);
-	/* As `deferred`, on the thread of a post. */
+	/* As deferred(), but on the thread that posts, which also sends some frames itself. */
 	void (*posted)(struct link *link, enum post_sends sends);
 	void (*free)(struct link *link); /* the last reference was dropped */
 
@@ -70,10 +70,11 @@ struct link {
 	struct engine_session *session;
 	pthread_mutex_t lock;
 	struct core_link core;
-	bool core_ready, core_done;		     /* under lock */
-	struct engine_chan *chan[CORE_CHANNELS_MAX]; /* lock; the control thread alone writes it */
-	_Atomic uint64_t kick_mask;		     /* channels that have frames to send */
-	/* under lock: how many posts in a row found no other transfer under way */
+	bool core_ready, core_done; /* under lock: `core` is initialised; has ended */
+	/* under lock; the control thread alone writes it */
+	struct engine_chan *chan[CORE_CHANNELS_MAX];
+	_Atomic uint64_t kick_mask; /* channels to be kicked (bit: index) */
+	/* under lock: how many posts in a row have found no other transfer under way */
 	uint32_t lone_streak;
 	struct link_flush flush;
 	struct link_wake wake;
@@ -117,7 +118,7 @@ static inline void link_unlock(struct link *link)
 		link_run_deferred(link);
 }
 
-/* For the thread of a post, after link_unlock_only(). */
+/* For the thread that posts, after link_unlock_only(): runs link_events.posted(). */
 static inline void link_run_posted(struct link *link, enum post_sends sends)
 {
 	link->events->posted(link, sends);

@@ -21,22 +21,23 @@ struct engine_peer {
 	uint64_t slot_id; /* the peer's handle, kept when the application may no longer find it */
 	struct peer_identity who;
 	_Atomic uint32_t state; /* enum tcpx_peer_state; futex */
-	tcpx_error error;	/* under lock: why it is dead */
+	tcpx_error error;	/* under lock: why the peer is dead */
 	const char *transport;
-	uint32_t nbulk, chunk_bytes;
-	uint64_t post_seq; /* under lock: number of the last post */
-	/* under lock: bytes a second of the last READs and WRITEs */
+	uint32_t nbulk, chunk_bytes; /* agreed by both ends; nbulk: number of bulk channels */
+	uint64_t post_seq;	     /* under lock: number of the last post */
+	/* under lock: bytes a second of the last READs; of the last WRITEs */
 	uint64_t rate[2];
-	/* under session.queue.lock: its notifications that the application has not read */
+	/* under session.queue.lock: number of its notifications that the application has not
+	 * read */
 	uint64_t unread;
 	/* under lock: what was posted while the peer connects */
 	struct peer_pending pending;
-	/* under lock: refused requests that wait whether the peer says goodbye */
+	/* under lock: refused requests that wait for the peer to say goodbye */
 	struct peer_goodbye_wait goodbye_wait;
 	struct peer_reconnect reconnect; /* under session.lock */
 	/* under lock: our memory that the peer maps; NULL: none */
 	struct engine_shares *shared;
-	struct engine_peer_comms *comms; /* its plugin channels; or NULL */
+	struct engine_peer_comms *comms; /* plugin channels to the peer; NULL: none */
 
 	/* Control thread only. */
 	struct peer_address address;

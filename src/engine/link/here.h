@@ -14,13 +14,15 @@ struct here {
 	unsigned count;
 };
 
+/* On failure the list is empty. */
 struct here here_now(void);
 void here_free(struct here *here);
+/* Whether the address is one of `here` or a loopback address. */
 bool here_is(const struct here *here, const struct sockaddr_storage *addr);
 /* Whether packets from local reach addr without a router. */
 bool here_is_direct(const struct here *here, const struct sockaddr_storage *local,
 		    const struct sockaddr_storage *addr);
-/* the same with the addresses that the host has now */
+/* whether the address belongs to this host now */
 bool here_now_is(const struct sockaddr_storage *addr);
 
 #endif

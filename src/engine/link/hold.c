@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pins the slices of frames that were sent without a copy until they are read no more. */
+/* Pins the slices of frames that were sent without a copy, until nobody reads the slices any
+ * more. */
 #include "engine/link/engine.h"
 #include "engine/link/hold.h"
 
@@ -10,8 +11,9 @@
 
 #define HOLD_DEAD_NS (500 * CLOCK_MS_NS)
 
+/* A pin: the slices that hold the payload of one frame, with a reference each. */
 struct hold {
-	struct list_node node; /* in chan.holds, by sequence; or in link.pins.unheld */
+	struct list_node node; /* in chan->pins.frames, by sequence; or in link.pins.unheld */
 	uint64_t seq;
 	uint32_t n;
 	struct prefill_slice *slices[];
@@ -51,6 +53,7 @@ bool hold_frame(struct engine_chan *chan)
 	return true;
 }
 
+/* Under link.lock. Ends a pin; hold_flush() releases its slices. */
 static void hold_over(struct engine_peer *peer, struct list_node *node)
 {
 	list_remove(node);
@@ -105,7 +108,7 @@ static void hold_put(struct hold *hold)
 	free(hold);
 }
 
-/* The connection has ended: drops what its socket still queues, because other data will use that
+/* Drops what the socket of an ended connection still queues, because other data will use that
  * memory. */
 static void chan_purge(struct engine_chan *chan)
 {
@@ -113,9 +116,11 @@ static void chan_purge(struct engine_chan *chan)
 		chan->net->ops->zerocopy->purge(chan->net);
 }
 
-/* Control thread. A peer that is alive, and learns only now that this side gave it up, may still
- * read what its socket queued, until this side's FIN arrives. After a reset of the connection a
- * peer that resumes later sees that its queue cannot be trusted (net_zerocopy_ops.intact). */
+/* Control thread. Releases the pins of a dead peer's channel once the connection has ended, or at
+ * pins.until_ns. False: not yet. A peer that is alive, and learns only now that this side gave it
+ * up, may still read what its socket queued, until this side's FIN arrives. After a reset of the
+ * connection a peer that resumes later sees that its queue cannot be trusted
+ * (net_zerocopy_ops.intact). */
 static bool pins_of_dead_release(struct reap_item *item, int64_t now_ns)
 {
 	struct engine_chan *chan = LIST_ENTRY(item, struct engine_chan, pins.reap);

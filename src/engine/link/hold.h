@@ -20,7 +20,8 @@ struct engine_peer;
 
 /* The pins of a link; link.lock. */
 struct link_pins {
-	struct list_node lost;	 /* stopped channels with pinned frames */
+	/* stopped channels with pinned frames, whose fence has not arrived */
+	struct list_node lost;
 	struct list_node fenced; /* stopped channels whose fence has arrived */
 	struct list_node unheld; /* frames whose pins have ended */
 };
@@ -29,19 +30,21 @@ void hold_peer_init(struct engine_peer *peer);
 void hold_chan_init(struct engine_chan *chan);
 
 /* Under link.lock, after prefill_claim(): pins the slices of the frame that was just cut. False:
- * the payload must be copied. */
+ * the frame cannot go without a copy, and nothing is pinned. */
 bool hold_frame(struct engine_chan *chan);
 
-/* Under link.lock: acknowledgements arrived on the channel. */
+/* Under link.lock, after acknowledgements arrived on the channel: ends the pins of frames that the
+ * peer has taken. hold_flush() releases their slices. */
 void hold_got(struct engine_chan *chan);
 
 /* Control thread, no lock held: the channel has stopped. Keeps it as long as frames of it are
- * pinned. */
+ * pinned, unless the core has ended. */
 void hold_lost(struct engine_chan *chan);
-/* Under link.lock: the fence of a lost channel has arrived. */
+/* Under link.lock: the peer's fence of a lost channel has arrived, so all pins of the channel
+ * end. */
 void hold_fenced(struct engine_peer *peer, uint32_t channel);
-/* Control thread, no lock: the peer is dead and its channels are stopped: CORE_CHANNELS_MAX
- * entries, NULL: none. */
+/* Control thread, no lock held: the peer is dead and its channels are stopped. Releases its pins as
+ * soon as the peer reads the memory no more. chans: CORE_CHANNELS_MAX entries; NULL: no channel. */
 void hold_dead(struct engine_peer *peer, struct engine_chan *const *chans);
 
 /* No lock held: releases the slices of pins that have ended. */

@@ -22,8 +22,8 @@ struct peer_identity {
 	uint8_t expected[WIRE_KEY_BYTES];
 };
 
-/* The public key that the peer proved, or NULL. link.lock, or the owner of one of its channels: it
- * is set before the first channel exists. */
+/* The public key that the peer proved, or NULL. Called under link.lock, or by the owner of a
+ * direction of one of its channels: the key is set before the first channel exists. */
 static inline const uint8_t *identity_proven(const struct peer_identity *who)
 {
 	return who->proven ? who->key : NULL;

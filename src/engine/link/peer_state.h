@@ -24,13 +24,13 @@ struct peer_inbound {
 	struct list_node half, dead;
 };
 
-/* Its data channels through shared memory: peer/peer_local.h. */
+/* The peer's data channels through shared memory: peer/peer_local.h. */
 struct peer_local {
 	bool answers;	/* the peer answers whether it accepts a channel */
-	uint32_t tries; /* dials that it ended without an answer */
+	uint32_t tries; /* dials that the peer ended without an answer */
 	struct peer_local_dial *dial[CORE_CHANNELS_MAX];
-	bool have_offer; /* the peer offers shared memory, */
-	bool offered;	 /* or this side does */
+	bool have_offer; /* the peer has offered shared memory, */
+	bool offered;	 /* or this side has */
 	uint8_t nonce[LOCAL_NONCE_BYTES];
 	char name[LOCAL_NAME_MAX];
 };
@@ -48,7 +48,7 @@ struct peer_address {
 struct peer_losses {
 	uint32_t channels;	    /* number of channels that were lost */
 	const char *control;	    /* why the control connection was lost; NULL: it was not */
-	int64_t since_ns;	    /* when the first of them was lost */
+	int64_t since_ns;	    /* when the first of these connections was lost */
 	char why[LOSSES_WHY_BYTES]; /* the first channel that was lost, and why */
 };
 
@@ -58,7 +58,7 @@ struct peer_pending {
 	size_t note_bytes;
 };
 
-/* Refused requests that wait whether the peer says goodbye: request/goodbye_wait.h. */
+/* Refused requests that wait for the peer to say goodbye, or not: request/goodbye_wait.h. */
 struct peer_goodbye_wait {
 	struct list_node waiting; /* under lock: requests that were refused */
 	struct sys_timer timer;	  /* control thread */
@@ -67,7 +67,7 @@ struct peer_goodbye_wait {
 /* How the peer is dialled again: request/reconnect.h. Under session.lock. */
 struct peer_reconnect {
 	struct reconnect_target *target; /* what is needed to dial it again; or NULL */
-	/* the handle's link now, after the link that it was given for ended */
+	/* the peer that the handle refers to now, after this one has ended */
 	struct engine_peer *now;
 	/* this peer was made for another peer's handle, and is freed when it ends */
 	bool successor;

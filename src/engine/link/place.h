@@ -14,7 +14,8 @@
 void place_start(void);
 void place_stop(void);
 
-/* Pins the worker to CPUs of a node, and sets worker->node, which may be TOPO_NUMA_UNKNOWN. */
+/* Pins the worker, one of `count`, to CPUs of a node, and sets worker->node, which may be
+ * TOPO_NUMA_UNKNOWN. */
 void place_worker(struct engine_worker *worker, uint32_t count);
 
 /* The NUMA node of a NIC, by its name, or by its index if name is NULL. TOPO_NUMA_UNKNOWN: not

@@ -12,7 +12,7 @@
 
 struct engine_nic {
 	unsigned dev; /* the plugin's number of the device */
-	int landing;  /* the GPU into whose memory it receives; -1: host memory */
+	int landing;  /* the GPU into whose memory it receives messages; -1: host memory */
 };
 
 /* The plugin of a session; constant after open, except for uncovered. */
@@ -44,7 +44,7 @@ static inline bool comms_takes(const struct engine_session *session,
 
 	if (!plugin)
 		return false;
-	/* a plugin may crash if memory vanishes while it reads it */
+	/* a plugin may crash if memory vanishes while the plugin reads it */
 	if (plugin->host && !region->kind->staged)
 		return !mem_region_vanishes(region);
 	return region->kind->kind == TCPX_MEM_CUDA && plugin->gpu == (int)region->device &&

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slices of staged sources: begun while staging memory is free, filled, sent, released. */
+/* Slices of staged sources. A slice is begun while staging memory is free, filled, sent, and
+ * released. */
 #include "engine/link/engine.h"
 #include "engine/link/hold.h"
 #include "engine/link/prefill.h"
@@ -12,11 +13,12 @@
 
 /* a filled slice that is not sent for so long is given up (decision 23) */
 #define FILL_STALE_NS (100 * CLOCK_MS_NS)
-#define FILL_REST_NS (1 * CLOCK_MS_NS) /* after so long without a fill the workers are asleep */
-#define FILL_ROUSED 8u		       /* how many workers are roused for the first slices */
+/* if no slice was begun for so long, the workers are asleep */
+#define FILL_REST_NS (1 * CLOCK_MS_NS)
+#define FILL_ROUSED 8u /* how many workers are roused for the first slices */
 
 struct prefill_slice {
-	struct list_node node; /* in job->fill.slices, or in peer->dropped */
+	struct list_node node; /* in job->fill.slices, or in link.prefill.dropped */
 	struct engine_peer *peer;
 	struct core_job *job; /* the job exists until the fill has ended */
 	struct stage_block *block;
@@ -71,7 +73,7 @@ void prefill_asked(struct engine_peer *peer)
 		mem_staging_rouse(share->stager.pool);
 }
 
-/* Under link.lock: the job puts no more slices into its block. */
+/* Under link.lock: the job puts no more slices into its block, and gives up its reference to it. */
 static void block_spent(struct engine_peer *peer, struct core_job *job)
 {
 	struct stage_block *block = job->fill.block;
@@ -115,7 +117,8 @@ static uint64_t ready_upto(const struct core_job *job)
 	return ready;
 }
 
-/* Called on a thread of the memory kind, or on the pumping thread if the kind copies at once. */
+/* The copy of a slice ended: tells the core up to where the job is filled. Called on a thread of
+ * the memory kind, or on the pumping thread if the kind copies at once. */
 static void slice_filled(struct stage_copies *copies, tcpx_status status)
 {
 	struct prefill_slice *slice = LIST_ENTRY(copies, struct prefill_slice, copies);
@@ -140,8 +143,8 @@ static bool block_fits(const struct stage_block *block, const struct mem_region 
 	       fill->linear + fill->bytes <= block->linear + block->bytes;
 }
 
-/* Called under link.lock. The block for the slice, with a reference: the job's current block, a
- * new one, or a block for this slice alone. */
+/* Called under link.lock. The block for the slice, with a reference: the job's current block, a new
+ * one, or a block for this slice alone. NULL and *out_waits: as block_open(). */
 static struct stage_block *slice_room(struct engine_peer *peer, const struct core_fill *fill,
 				      bool *out_waits)
 {
@@ -172,7 +175,8 @@ static struct stage_block *slice_room(struct engine_peer *peer, const struct cor
 			  share, want, out_waits);
 }
 
-/* Called under link.lock. NULL: the peer waits for staging memory, or there is no memory. */
+/* Called under link.lock. Makes the slice, and tells the core that its copy begins. NULL:
+ * *out_waits is set and the peer waits for staging memory, or there is no memory at all. */
 static struct prefill_slice *slice_begin(struct engine_peer *peer, const struct core_fill *fill,
 					 bool *out_waits)
 {
@@ -197,7 +201,8 @@ static struct prefill_slice *slice_begin(struct engine_peer *peer, const struct 
 	return slice;
 }
 
-/* Called under link.lock. Begins the next slice; NULL: none may begin. */
+/* Called under link.lock. Begins the next slice; NULL: none may begin now. A job for which there is
+ * no memory at all fails. */
 static struct prefill_slice *slice_begin_next(struct engine_peer *peer, struct core_fill *out_fill,
 					      bool *out_waits)
 {
@@ -212,9 +217,9 @@ static struct prefill_slice *slice_begin_next(struct engine_peer *peer, struct c
 	return NULL;
 }
 
-/* Called under link.lock when the first slices after a rest were begun. Wakes the workers that
- * will send them while the device copies, because both take about as long. They are those that
- * the core kicks next. */
+/* Called under link.lock when slices were begun after none was for FILL_REST_NS. Wakes the workers
+ * that will send them while the device copies, because both take about as long: those of the
+ * channels that the core kicks next. */
 static void senders_rouse(struct engine_peer *peer, uint64_t bytes)
 {
 	uint64_t chunks = bytes / CORE_FIRST_CHUNK;
@@ -227,8 +232,8 @@ static void senders_rouse(struct engine_peer *peer, uint64_t bytes)
 	}
 }
 
-/* One thread pumps at a time, one slice after the other and in order, so that neighbouring bytes
- * are neighbours for the device too. */
+/* One thread pumps at a time, one slice after the other and in order, so that bytes that are
+ * neighbours are copied as neighbours too. */
 void prefill_pump(struct engine_peer *peer)
 {
 	struct prefill_slice *slice;
@@ -265,9 +270,10 @@ void prefill_pump(struct engine_peer *peer)
 	link_unlock_only(&peer->link);
 }
 
-/* Called under link.lock. A delivery copies into the caller's memory and may wait for a page, so
- * the control thread runs none: the worker of a channel does, or that of the next channel if
- * there is none now. False: the deliveries are left to it, or end with the link. */
+/* Called under link.lock. Whether this thread runs the deliveries. A delivery copies into the
+ * application's memory and may wait for a page, so the control thread runs none: the worker of a
+ * channel is asked to do so, or does so when there is a channel again. Those of a dead link touch
+ * no memory. */
 static bool deliveries_run_here(struct engine_peer *peer)
 {
 	if (!runtime_is_control() || peer->link.core.dead ||
@@ -299,7 +305,7 @@ void prefill_flush(struct engine_peer *peer)
 	list_splice(&blocks, &peer->link.prefill.spent);
 	if (deliveries_run_here(peer))
 		list_splice(&deliveries, &peer->link.prefill.deliveries);
-	/* no request waits for deliveries of a link that has ended */
+	/* the deliveries of a link that has ended copy nothing: with an error they only end */
 	status = peer->link.core.dead ? peer->link.core.dead_status : TCPX_OK;
 	link_unlock_only(&peer->link);
 	hold_flush(peer);
@@ -335,7 +341,8 @@ uint32_t prefill_claim(const struct core_tx *tx, struct prefill_slice **slices, 
 	}
 	for (i = 0; i < n && at == end; i++)
 		if (slices[i]->linear + slices[i]->bytes <= tx->job->linear)
-			/* takes over the reference that the job had */
+			/* the last byte of the slice is cut: takes over the reference that the job
+			 * had */
 			list_remove(&slices[i]->node);
 		else
 			prefill_get(slices[i]);
@@ -358,7 +365,8 @@ static bool slices_in_the_way(const struct core_job *job)
 	return false;
 }
 
-/* Called under link.lock. Gives up the slices of a job that were not sent in time. */
+/* Called under link.lock. Gives up the slices of a job that were filled and not sent for
+ * FILL_STALE_NS, if others wait for their pool. */
 static void stale_look_job(struct engine_peer *peer, struct core_job *job, int64_t now_ns)
 {
 	const struct prefill_slice *first;
@@ -372,7 +380,7 @@ static void stale_look_job(struct engine_peer *peer, struct core_job *job, int64
 			  peer->who.name, (unsigned long long)job->linear);
 }
 
-/* True: another client still waits for a pool that this peer uses. */
+/* Gives up the peer's stale slices. True: another client waits for a pool that this peer uses. */
 static bool stale_look_peer(struct engine_peer *peer, int64_t now_ns)
 {
 	struct stage_share *share;
@@ -393,6 +401,8 @@ static bool stale_look_peer(struct engine_peer *peer, int64_t now_ns)
 	return wanted;
 }
 
+/* Control thread, by a timer: gives up stale slices of all peers. Sets the timer again while a
+ * client waits for a pool. */
 static void stale_look(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_runtime *runtime = LIST_ENTRY(timer, struct engine_runtime, prefill_timer);
@@ -401,7 +411,7 @@ static void stale_look(struct sys_timer *timer, int64_t now_ns)
 	bool wanted = false;
 
 	atomic_store(&runtime->prefill_watched,
-		     false); /* a peer that begins to wait from now on posts again */
+		     false); /* from now on a peer that begins to wait wakes this again */
 	LIST_FOREACH(at, &runtime->sessions) {
 		struct engine_session *session = LIST_ENTRY(at, struct engine_session, node);
 

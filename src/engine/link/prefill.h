@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sources in staged memory. Slices of their bytes are copied into blocks before channels need
- * them, and channels send from there. The core chooses the next slice (core/fill.c). A slice
- * exists until the last channel has sent its part of it. */
+/* Sources in staged memory. Slices of them are copied into blocks before channels need the bytes,
+ * and channels send from there. The core chooses the next slice (core/fill.c). A slice exists until
+ * the last channel has sent its part of it. */
 #ifndef ENGINE_LINK_PREFILL_H
 #define ENGINE_LINK_PREFILL_H
 
@@ -18,26 +18,29 @@ struct prefill_slice;
 
 /* Deferred work on a link's staging. Under link.lock. */
 struct link_prefill {
-	struct list_node dropped, spent, deliveries; /* what prefill_flush() has to do */
-	_Atomic bool due;
-	bool pumping;
-	int64_t begun_ns; /* when slices were begun last */
+	struct list_node dropped, spent, deliveries; /* what prefill_flush() releases or starts */
+	_Atomic bool due;			     /* prefill_flush() has something to do */
+	bool pumping;				     /* a thread is in prefill_pump() */
+	int64_t begun_ns;			     /* when slices were begun last */
 };
 
-/* Begins all slices that may begin. No lock held. Any thread. */
+/* Begins the copies of all slices that may begin now. No lock held. Any thread. */
 void prefill_pump(struct engine_peer *peer);
 
-/* The peer's request for data begins to arrive: rouses the device that the last such request
- * read. No lock held. */
+/* A READ_REQ of the peer begins to arrive: wakes a device whose memory is sent to this peer,
+ * because it will be read soon; of several, the one that was used first most recently. No lock
+ * held. */
 void prefill_asked(struct engine_peer *peer);
-/* Called by the core under link.lock: there are slices to fill; a job needs its slices no more. */
+/* Called by the core under link.lock. due: there may be slices to fill. drop: the job needs its
+ * present slices no more. */
 void prefill_hook_due(struct engine_peer *peer);
 void prefill_hook_drop(struct engine_peer *peer, struct core_job *job);
-/* Called under link.lock: the block is released, or the message committed, once the lock is
- * free. */
+/* Called under link.lock. spend: the block is released once the lock is free. defer: the eager
+ * message is copied to its RECV once the lock is free. */
 void prefill_spend(struct engine_peer *peer, struct stage_block *block);
 void prefill_defer(struct engine_peer *peer, struct engine_stage *stage);
-/* Called with link.lock free: does what the four functions above have left to do. */
+/* Called with link.lock free: does what prefill_hook_due(), prefill_hook_drop(), prefill_spend()
+ * and prefill_defer() have left to do, and releases pins that have ended. */
 void prefill_flush(struct engine_peer *peer);
 
 /* Called under link.lock after core_tx_next(): the slices that hold the frame's payload, with a
@@ -47,8 +50,8 @@ uint32_t prefill_claim(const struct core_tx *tx, struct prefill_slice **slices, 
 void prefill_get(struct prefill_slice *slice); /* the caller holds a reference */
 void prefill_put(struct prefill_slice *slice); /* no lock held */
 
-/* A peer waits for staging memory: as long as one does, slices of other peers that are filled and
- * not sent for 100 ms are given up. Any thread, under any lock. */
+/* A peer has begun to wait for staging memory. As long as one waits, slices of other peers that are
+ * filled and were not sent for 100 ms are given up. Any thread, under any lock. */
 void prefill_watch(void);
 void prefill_init(struct engine_runtime *runtime);
 

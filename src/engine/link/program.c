@@ -16,6 +16,8 @@ struct idmap {
 	uint32_t cap, used;
 };
 
+/* What program_build() works with. last_*: the region of the segment before and its index, since
+ * most lists use one region many times. */
 struct builder {
 	struct engine_request *request;
 	struct idmap local, remote;
@@ -26,6 +28,8 @@ struct builder {
 	size_t at;	/* index of the current segment */
 };
 
+/* The index that belongs to `id`. *out_new: `id` was added just now, and the caller sets its index.
+ * NULL: no memory. */
 static uint32_t *idmap_find(struct idmap *map, uint64_t id, bool *out_new)
 {
 	uint32_t slot;
@@ -66,6 +70,8 @@ static tcpx_status program_no_memory(void)
 	return error_set(TCPX_ERR_NO_MEMORY, 0, "segment list");
 }
 
+/* Appends a local region to the request's table, with a reference, and checks that it may be
+ * used. */
 static tcpx_status local_add(struct builder *b, uint64_t id, uint32_t *out_index)
 {
 	struct engine_request *request = b->request;
@@ -99,6 +105,7 @@ static tcpx_status local_add(struct builder *b, uint64_t id, uint32_t *out_index
 	return TCPX_OK;
 }
 
+/* The index of a local region in the request's table, into which it is put if it is new. */
 static tcpx_status local_index(struct builder *b, uint64_t id, uint32_t *out_index)
 {
 	uint32_t *index;
@@ -125,6 +132,8 @@ static tcpx_status local_index(struct builder *b, uint64_t id, uint32_t *out_ind
 	return TCPX_OK;
 }
 
+/* Appends the key of a peer's region to the request's table, and notes what all remote memory
+ * allows. */
 static tcpx_status remote_add(struct builder *b, uint64_t id, uint32_t *out_index)
 {
 	struct engine_request *request = b->request;
@@ -167,6 +176,7 @@ static tcpx_status remote_add(struct builder *b, uint64_t id, uint32_t *out_inde
 	return TCPX_OK;
 }
 
+/* The index of a peer's region in the request's table, into which it is put if it is new. */
 static tcpx_status remote_index(struct builder *b, uint64_t id, uint32_t *out_index)
 {
 	uint32_t *index;
@@ -193,6 +203,7 @@ static tcpx_status remote_index(struct builder *b, uint64_t id, uint32_t *out_in
 	return TCPX_OK;
 }
 
+/* Checks a segment and appends it to the list, or joins it with the segment before. */
 static tcpx_status segment_add(struct builder *b, const tcpx_segment *segment, bool remote)
 {
 	struct core_prog *prog = &b->request->prog;
@@ -229,7 +240,7 @@ static tcpx_status segment_add(struct builder *b, const tcpx_segment *segment, b
 	    last->local_off + (prog->total - last->linear) == segment->local_offset &&
 	    (!remote ||
 	     last->remote_off + (prog->total - last->linear) == segment->remote_offset)) {
-		prog->total += segment->length; /* it continues the segment before it */
+		prog->total += segment->length; /* this segment continues the one before it */
 		return TCPX_OK;
 	}
 	*seg = (struct core_seg){.linear = prog->total,
@@ -242,12 +253,13 @@ static tcpx_status segment_add(struct builder *b, const tcpx_segment *segment, b
 	return TCPX_OK;
 }
 
-/* Bytes of count segments and their sentinel. */
+/* Size of a list of `count` segments and their sentinel. */
 static size_t list_bytes(uint64_t count)
 {
 	return (size_t)(count + 1) * sizeof(struct core_seg);
 }
 
+/* Sets the last error when there was no memory for the list, and returns its status. */
 static tcpx_status list_memory(struct engine_session *session, size_t count)
 {
 	tcpx_status status = session_memory_error(session);

@@ -5,7 +5,8 @@
 
 #include "engine/link/engine.h"
 
-/* Fills request->prog, its regions and keys. On failure no reference is left. */
+/* Fills request->prog and the request's regions and keys; takes a reference to each local region.
+ * On failure none is left, and the last error says why. */
 tcpx_status program_build(struct engine_request *request, enum tcpx_op op,
 			  const tcpx_segment *segments, size_t count);
 void program_free(struct engine_request *request);

@@ -14,11 +14,11 @@
 
 struct ctl_dial;
 
-/* Constant once the options are set, except `said`. */
+/* The local NICs that channels use. Constant once the options are set, except `said`. */
 struct session_rails {
 	struct sockaddr_storage at[ENGINE_RAILS_MAX];
 	uint32_t count;
-	bool named; /* the option bind names it */
+	bool named; /* the option `bind` names the rails */
 	/* bind is "auto" or excludes interfaces, so other source addresses may be used as well */
 	bool any_source;
 	uint32_t said; /* control thread: bits of the rails whose failure is in the log */
@@ -27,12 +27,12 @@ struct session_rails {
 /* What is known of one rail to the peer. Control thread, like all that follows. */
 struct peer_rail {
 	bool dead; /* the last attempt did not reach the peer */
-	bool back; /* the rail works again, and its channels are to return to it */
+	bool back; /* the rail works again, and channels that left it are to return */
 	/* largest payload of a packet, if full-sized ones are lost; else 0 */
 	uint16_t segment_bytes;
-	uint32_t tries; /* failed attempts; each one doubles the pause before the next */
-	int64_t due_ns; /* when a dead rail is tried again */
-	int64_t back_ns;
+	uint32_t tries;	 /* failed attempts; each one doubles the pause before the next */
+	int64_t due_ns;	 /* when a dead rail is tried again */
+	int64_t back_ns; /* when the rail last began to work again */
 };
 
 /* Whether full-sized packets of a channel arrive (path_mtu.c). Both sides. */
@@ -40,9 +40,11 @@ struct path_hole {
 	uint32_t epoch;
 	/* timeouts that TCP must count while the channel stalls; 0: not known yet */
 	uint32_t timeouts;
-	uint8_t in_vain; /* connections in a row on which nothing was acknowledged */
+	uint8_t in_vain; /* connections of the channel in a row on which nothing was acknowledged */
 	uint16_t told;	 /* largest payload that this side's fence asks of the dialler; 0: none */
 	uint64_t acked_bytes;
+	/* when this epoch was first seen; since when nothing more is acknowledged although bytes
+	 * wait for it */
 	int64_t began_ns, stalled_ns;
 	int64_t seen_ns; /* when the stall was first seen; 0: there is none */
 };
@@ -54,7 +56,7 @@ struct peer_rails {
 	bool segments_told, hole_said;
 	/* acknowledged bytes of the control connection, when they were looked at last */
 	uint64_t ctl_acked_bytes;
-	int64_t ctl_looked_ns;	 /* when that was */
+	int64_t ctl_looked_ns;	 /* when ctl_acked_bytes was looked at */
 	int64_t ctl_answered_ns; /* more was acknowledged after this time */
 	/* until this time channels that were given up are being dialled again */
 	int64_t replacing_ns;
@@ -64,7 +66,8 @@ struct peer_rails {
 	uint32_t probed;
 	/* local address of the control connection; no family: it is not bound to one */
 	struct sockaddr_storage local;
-	int64_t dialled_ns, took_ns; /* when the first dial began; how long it took */
+	/* when the dial of the control connection began; how long the attempt that won took */
+	int64_t dialled_ns, took_ns;
 };
 
 #endif

@@ -23,9 +23,9 @@ struct engine_lead;
  * use the smaller value; 0 leaves the choice to the other end. */
 struct session_tuning {
 	uint32_t channels, chunk_bytes;
-	uint32_t inline_bytes; /* a post sends up to so many bytes itself */
+	uint32_t inline_bytes; /* the thread that posts sends up to so many bytes itself */
 	int64_t silent_ns, stopped_ns;
-	/* how long refused requests wait for a goodbye: goodbye_wait.h */
+	/* how long refused requests wait for the peer to say goodbye: goodbye_wait.h */
 	_Atomic int64_t goodbye_ns;
 	uint64_t notify_budget;
 };
@@ -46,9 +46,10 @@ struct session_advertised {
 	uint32_t count;
 };
 
-/* Where peers reach it: session/session_listen.h. */
+/* Where peers reach the session: session/session_listen.h. */
 struct session_listen {
-	bool begun; /* under session.lock: it listens, or a call is about to make it listen */
+	/* under session.lock: the session listens, or a call is about to make it listen */
+	bool begun;
 	uint16_t port;
 	struct ctl_listener *at[ENGINE_RAILS_MAX]; /* by rail */
 	uint32_t count;
@@ -58,8 +59,8 @@ struct session_listen {
 
 /* Inbound peers of the session: peer/inbound.h. Control thread. */
 struct session_inbound {
-	uint32_t most, live; /* most: the limit (TCPX_MAX_PEERS); live: how many there are */
-	uint32_t nhalf, ndead;
+	uint32_t most, live;   /* most: the limit (TCPX_MAX_PEERS); live: how many there are */
+	uint32_t nhalf, ndead; /* lengths of `half` and `dead` */
 	/* peers whose control connection is authenticated and whose channels are still missing */
 	struct list_node half;
 	struct list_node dead; /* dead peers whose handles the application has, oldest first */
@@ -68,7 +69,8 @@ struct session_inbound {
 /* The deadlines of the session's requests: session/session_deadline.h. */
 struct session_deadline {
 	struct sys_timer timer; /* control thread: fires at the next deadline */
-	struct sys_post post;	/* posted when a request with a deadline is */
+	/* wakes the control thread when a request with a deadline was posted */
+	struct sys_post post;
 	_Atomic int posted;
 };
 
@@ -78,15 +80,17 @@ struct session_queue {
 	pthread_mutex_t lock;
 	/* core_notify_in with a header: not read by the application */
 	struct list_node notes;
-	struct list_node taken;	      /* the same, read and not released */
+	/* core_notify_in with a header: read by the application and not released */
+	struct list_node taken;
 	struct list_node completions; /* completions of requests that asked for one */
 	struct list_node events, accepts;
 	uint32_t nevents;
 	int eventfd;
 	/* the application has asked for the eventfd */
 	bool fd_used;
-	bool signalled;					       /* the eventfd is readable */
-	_Atomic uint32_t note_word, note_waiters, accept_word; /* futexes are the two words */
+	bool signalled; /* the eventfd is readable */
+	/* note_word and accept_word are futexes */
+	_Atomic uint32_t note_word, note_waiters, accept_word;
 	_Atomic uint32_t ready_word, ready_waiters;
 	struct engine_lead *note_lead, *ready_lead;
 	struct engine_lead *leads; /* unused entries */

@@ -23,6 +23,7 @@ struct engine_stage *stage_open(struct engine_peer *peer, struct stage_block *bl
 	return stage;
 }
 
+/* Frees the stage, but not its block. */
 static void stage_free(struct engine_stage *stage)
 {
 	struct engine_peer *peer = stage->peer;
@@ -64,7 +65,8 @@ void stage_commit_done(struct stage_copies *copies, tcpx_status status)
 	while (stage->nheld)
 		mem_region_access_end(stage->held[--stage->nheld].region);
 	if (stage->release)
-		/* must come before the end is reported: the peer may free the memory then */
+		/* must come before the core reports the end, because the peer may free the mapped
+		 * memory then */
 		stage->release(stage, false);
 	if (status == TCPX_ERR_INVALID && !stage->whole && !stage->xfer_id)
 		/* memory of this side is gone, which is a remote error for the peer's request */

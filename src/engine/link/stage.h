@@ -17,27 +17,28 @@ struct stage_part {
 	struct stage_part *next;
 };
 
-/* The copies between one slot and pieces of any regions. */
+/* The copies between one slot and pieces of any regions; or moves, which have no slot. */
 struct stage_copies {
 	uint8_t *slot;
-	uint64_t bytes, part_bytes; /* bytes of all parts; of the last move */
+	uint64_t bytes, part_bytes; /* bytes of all parts; bytes of the last part of a move */
 	struct mem_piece *pieces, inside[STAGE_PIECES_INSIDE];
-	/* of moves: where each piece is copied from */
+	/* of moves: where each piece is copied from, as an address or an offset of the mapping */
 	uint64_t *sources, sources_inside[STAGE_PIECES_INSIDE];
 	uint32_t npieces, cap;
 	struct stage_part first, *last;
 	struct stage_part *waiting; /* the first part that is not started */
 	bool eager;		    /* of moves: a part is started when the next one begins */
-	_Atomic uint32_t left;
-	_Atomic int status;
+	_Atomic uint32_t left; /* parts under way, and 1 until copies_start() has started all */
+	_Atomic int status;    /* the first error */
 	void (*done)(struct stage_copies *copies, tcpx_status status);
 };
 
-/* Allocates for npieces. ERR_NO_MEMORY, which copies_start() accepts as its status. */
+/* Prepares copies between `slot` and up to npieces pieces. ERR_NO_MEMORY; the caller may pass it to
+ * copies_start() as the status. */
 tcpx_status copies_init(struct stage_copies *copies, uint8_t *slot, uint32_t npieces,
 			void (*done)(struct stage_copies *copies, tcpx_status status));
-/* The same for moves: copies between regions, without a slot. eager: they begin while pieces are
- * still added, so no lock may be held. */
+/* Prepares moves: copies between regions and memory of another session, without a slot. eager: they
+ * begin while pieces are still added, so no lock may be held. ERR_NO_MEMORY. */
 tcpx_status copies_init_moves(struct stage_copies *copies, uint32_t npieces, bool eager,
 			      void (*done)(struct stage_copies *copies, tcpx_status status));
 /* Adds a piece for the next `length` bytes of the slot. ERR_NO_MEMORY. */
@@ -48,8 +49,8 @@ tcpx_status copies_add(struct stage_copies *copies, const struct mem_region *reg
 tcpx_status copies_move(struct stage_copies *copies, const struct mem_region *region,
 			uint64_t offset, uint64_t length, struct mem_mapping *mapping,
 			uint64_t from);
-/* The opposite direction: copies `length` bytes at `offset` of the region to offset `to` of the
- * mapping, for which copies_mapped() is true. ERR_NO_MEMORY. */
+/* The opposite direction of copies_move(): copies `length` bytes at `offset` of the region to
+ * offset `to` of the mapping, for which copies_mapped() is true. ERR_NO_MEMORY. */
 tcpx_status copies_move_out(struct stage_copies *copies, const struct mem_region *region,
 			    uint64_t offset, uint64_t length, struct mem_mapping *mapping,
 			    uint64_t to);
@@ -58,11 +59,13 @@ bool copies_mapped(const struct mem_region *region, const struct mem_mapping *ma
 /* Adds the next bytes of the local side of an sg list. ERR_NO_MEMORY. */
 tcpx_status copies_add_local(struct stage_copies *copies, const struct core_prog *prog,
 			     struct core_cursor at, uint64_t bytes);
-/* The first staged region among the pieces. It decides in which kind of memory the slot lies. */
+/* The first staged region among the pieces, or the first one if none is staged. It decides in which
+ * kind of memory the slot lies. */
 const struct mem_region *copies_staged_in(const struct core_prog *prog, struct core_cursor at,
 					  uint32_t pieces);
-/* Starts what is not started. done() runs once, maybe before this returns, with `status` if that
- * is an error, else with the result of the copies. No lock held. */
+/* Starts what is not started. to_slot: the pieces are copied to the slot, else the slot to the
+ * pieces. done() runs once, maybe before this returns, with `status` if that is an error, else with
+ * the result of the copies. No lock held. */
 void copies_start(struct stage_copies *copies, bool to_slot, tcpx_status status);
 void copies_free(struct stage_copies *copies);
 /* For a done() function that is called with link.lock free: runs the link's deferred work, which
@@ -76,14 +79,16 @@ struct engine_stage {
 	struct stage_block *block;
 	uint64_t bytes;
 	struct engine_peer *peer;
-	struct engine_chan *chan; /* when a fill ends: the channel to kick */
+	/* of a slot that a channel fills: the channel to kick when the copy has ended */
+	struct engine_chan *chan;
 	uint32_t channel, epoch;
 	uint64_t seq, xfer_id;
 	/* the RECV of an eager message, or the request that the engine copies itself */
 	struct engine_request *whole;
 	/* Adds the copies before they are started; may be NULL. No lock held. */
 	tcpx_status (*build)(struct engine_stage *stage);
-	struct chan_held *held; /* regions that are released when the copies to them have ended */
+	/* regions with an io reference each, released when the copies to them have ended */
+	struct chan_held *held;
 	uint32_t nheld;
 	struct comms_job *job;	  /* the payload is a message that arrives in pieces */
 	struct engine_map **maps; /* of moves: the mappings that they read */
@@ -97,7 +102,7 @@ struct engine_stage {
 	struct core_io orphan;
 };
 
-/* A stage that takes over `block` (NULL for moves). NULL: no memory. */
+/* Makes a stage, which takes over `block` (NULL for moves). NULL: no memory. */
 struct engine_stage *stage_open(struct engine_peer *peer, struct stage_block *block,
 				uint64_t bytes);
 void stage_close(struct engine_stage *stage); /* drops a reference; no lock may be held */
@@ -105,16 +110,17 @@ void stage_close(struct engine_stage *stage); /* drops a reference; no lock may 
  * peer. */
 void stage_forget(struct engine_stage *stage);
 
-/* The slot has received its payload: prepares the copy to the destination, whose end the core is
- * told. TCPX_IN_PROGRESS. */
+/* The slot has received its payload: prepares the copy to the destination, which begins after
+ * core_rx_end() and whose end the core is told. Returns TCPX_IN_PROGRESS, for core_rx_end(). */
 tcpx_status stage_commit(struct engine_chan *chan);
-/* the done() of these copies */
+/* the done() of copies to a destination: tells the core that they ended */
 void stage_commit_done(struct stage_copies *copies, tcpx_status status);
-/* Delivers an eager message to a RECV with staged memory, first part. Under link.lock.
- * TCPX_IN_PROGRESS, or an error. */
+/* Delivers an eager SEND to a RECV with staged memory, first part: the bytes are put into a slot.
+ * Under link.lock. TCPX_IN_PROGRESS, or an error. */
 tcpx_status stage_deliver(struct engine_peer *peer, struct engine_request *recv, const void *data,
 			  uint64_t bytes);
-/* The second part, with no lock held: copies the bytes unless status is an error. */
+/* The second part, with no lock held: copies the slot to the RECV's memory unless status is an
+ * error. */
 void stage_deliver_start(struct engine_stage *stage, tcpx_status status);
 /* Control thread: offers staging memory that came back to the peers that wait for it. */
 void stage_offer(struct engine_session *session);

@@ -5,9 +5,9 @@
 
 #include "core/link.h"
 
-/* Both return the number of bytes written, at most FRAME_TABLE_MAX. The first encodes the pieces
- * as the peer's memory; the second, for frames by reference, as this side's, by the numbers of
- * the regions. */
+/* Both encode the pieces of the frame and return the number of bytes written, at most
+ * FRAME_TABLE_MAX. encode: where the pieces are in the peer's memory. sources, for frames by
+ * reference: where they are in memory of this side, with the serial numbers of the regions. */
 uint32_t tx_table_encode(const struct core_tx *tx, uint8_t *out);
 uint32_t tx_table_sources(const struct core_tx *tx, uint8_t *out);
 

@@ -53,7 +53,8 @@ static const struct mem_region *prog_region_of(const struct core_prog *prog, con
 	return NULL;
 }
 
-/* xfer: the transfer of a request of this side; NULL: the request is the peer's. */
+/* Logs that memory at `at` is gone, and keeps the place for the request's error text. xfer: the
+ * transfer of a request of this side; NULL: the request is the peer's. */
 static void vanish_tell(struct engine_chan *chan, struct core_xfer *xfer,
 			const struct mem_region *region, const uint8_t *at, const char *verb)
 {

@@ -14,13 +14,13 @@
 #include "sys/fd.h"
 
 #define EVENTS 64
-/* the scheduler's time slice for the lanes' worker: it runs for microseconds, but must start at
- * once */
+/* the scheduler's time slice for the worker of the priority channels: that runs for microseconds,
+ * but must start at once */
 #define LANES_SLICE_NS 100000
 /* Time to spin after the last event while sessions poll busily: 1 MiB x 8 between GPUs went from
  * 7.8 to 11.9 GB/s. */
 #define SPIN_NS (200 * 1000ll)
-/* An application that polled within this time counts as spinning. */
+/* an application that polled within this time counts as one that polls as fast as it can */
 #define LOOK_NS (20 * 1000ll)
 /* an application that polls pauses between two transfers for less than this */
 #define WATCH_NS (50 * 1000ll)
@@ -35,12 +35,13 @@ bool worker_is_current(const struct engine_worker *worker)
 	return current == worker;
 }
 
+/* Lets the channels that were kicked send and receive. */
 static void worker_run_kicked(struct engine_worker *worker)
 {
 	struct list_node batch;
 
-	/* Only channels that are in the list now: one that is kicked again waits for the next
-	 * round, after the events of the others. */
+	/* Only channels that are in the list now: a channel that is kicked meanwhile waits for the
+	 * next round, after the events of the others. */
 	list_init(&batch);
 	pthread_mutex_lock(&worker->lock);
 	list_splice(&batch, &worker->kicked);
@@ -61,8 +62,8 @@ static void worker_run_kicked(struct engine_worker *worker)
 	}
 }
 
-/* Drops the references to channels that worker_bury() was called for. No event of the last round,
- * which may point to them, is left. */
+/* Drops the references to channels that worker_bury() was called for. Called when the events of a
+ * round are handled, since those may point to the channels. */
 static void worker_put_buried(struct engine_worker *worker)
 {
 	for (;;) {
@@ -87,9 +88,9 @@ static void worker_put_buried(struct engine_worker *worker)
 #define CROWDED_NS CLOCK_S_NS
 
 static _Atomic int64_t looked_ns; /* time of the last worker_looked() */
-static _Atomic bool look_room;
+static _Atomic bool look_room;	  /* the machine has enough cores to count worker_looked() calls */
 
-/* Whether this worker may spin: it must not take a core from the threads that it waits for. */
+/* Whether workers may spin: they must not take cores from the threads that they wait for. */
 static bool worker_may_spin(void)
 {
 	return sys_cpu_usable() >= 2 * engine_runtime.nworkers && engine_runtime.nworkers > 1;
@@ -108,8 +109,9 @@ bool worker_watched(void)
 	return look_ns && clock_now_ns() - look_ns < WATCH_NS;
 }
 
-/* Whether to spin: the worker was roused; sessions poll busily; or an application polls as fast as
- * it can, and the wake-up of the lanes' worker is most of the time that it waits. */
+/* Whether to spin: the worker was roused; or sessions poll busily; or an application polls as fast
+ * as it can, which would wait for little but the wake-up of the priority channels' worker.
+ * moved_ns: when the worker last had something to do. */
 static bool worker_spins(const struct engine_worker *worker, int64_t moved_ns)
 {
 	bool busy = atomic_load(&mem_busy_sessions) > 0;
@@ -124,16 +126,16 @@ static bool worker_spins(const struct engine_worker *worker, int64_t moved_ns)
 	return now_ns - moved_ns < SPIN_NS && (busy || now_ns - look_ns < LOOK_NS);
 }
 
-/* State of a worker that polls and lets other threads use its core. */
+/* State of a worker that polls and from time to time lets other threads use its core. */
 struct turn {
 	int64_t began_ns;   /* since when the worker has had the core */
 	int64_t crowded_ns; /* when a yield last took long; 0: the last one did not */
 };
 
-/* A thread that this one waits for may need the core. A yield gives the whole time slice away: if
- * every round yielded while other threads spin, a round would take 30 ms. So it polls for a while
- * first, and after a long yield it sleeps briefly instead, for which the scheduler compensates
- * it. */
+/* A thread that the worker waits for may need the core. A yield gives the whole time slice away: if
+ * every round yielded while other threads spin, a round would take 30 ms. So the worker polls for a
+ * while first. After a yield that took long it sleeps briefly instead, for which the scheduler
+ * compensates it. */
 static void let_others_run(struct turn *turn)
 {
 	const struct timespec moment = {0, MOMENT_NS};
@@ -152,7 +154,8 @@ static void let_others_run(struct turn *turn)
 
 /* after so long without a look of the application the worker receives again */
 #define STALE_NS CLOCK_MS_NS
-#define FORGET_NS (20 * CLOCK_MS_NS) /* after so long it sleeps without a time limit again */
+/* after so long without a look the worker forgets the channel, and sleeps without a time limit */
+#define FORGET_NS (20 * CLOCK_MS_NS)
 
 /* Under worker.lock. Takes back the channels on which no application polls any more. True: some
  * are left. */
@@ -180,6 +183,8 @@ static bool worker_takes_back(struct engine_worker *worker)
 	return !list_empty(&worker->looked_at);
 }
 
+/* The thread of a worker. Each round waits for events, unless channels were kicked or the worker
+ * spins; then serves the channels with events and the kicked ones, and drops buried channels. */
 static void *worker_main(void *arg)
 {
 	struct engine_worker *worker = arg;
@@ -293,6 +298,7 @@ void worker_stop(struct engine_worker *worker)
 	pthread_mutex_destroy(&worker->lock);
 }
 
+/* Puts the channel into its worker's list of kicked ones, and wakes the worker if it sleeps. */
 static void worker_enlist(struct engine_chan *chan)
 {
 	struct engine_worker *worker = chan->worker;
@@ -324,14 +330,15 @@ void worker_look_at(struct engine_chan *chan)
 		worker_wake(worker);
 }
 
-/* The channel has something to send: makes its worker call calls->kicked() soon. */
+/* The channel has something to send: makes its worker call calls->kicked() soon. Does nothing while
+ * the transport is full, since epoll then reports when it takes more. */
 void worker_kick(struct engine_chan *chan)
 {
 	if (!atomic_load(&chan->tx_blocked) || atomic_load(&chan->tx.lent))
 		worker_enlist(chan);
 }
 
-/* Whether a kick would wake the channel's worker. */
+/* Whether a kick of the channel would have to wake its worker. */
 bool worker_sleeps(const struct engine_chan *chan)
 {
 	return atomic_load(&chan->worker->sleeping) && !atomic_load(&chan->tx_blocked);

@@ -5,6 +5,7 @@
 
 #include "engine/runtime/engine_runtime.h"
 
+/* lanes: the worker of all priority channels. */
 tcpx_status worker_start(struct engine_worker *worker, uint32_t index, bool lanes);
 void worker_stop(struct engine_worker *worker);
 void worker_kick(struct engine_chan *chan);
@@ -14,7 +15,7 @@ bool worker_sleeps(const struct engine_chan *chan);
  * lock. */
 void worker_rouse(struct engine_worker *worker);
 void worker_again(struct engine_chan *chan); /* the worker calls calls->event(EPOLLIN) soon */
-/* as worker_again(), called on the worker itself, which also yields */
+/* as worker_again(), but called on the worker's thread; the worker also yields */
 void worker_poll(struct engine_chan *chan);
 void worker_look(struct engine_chan *chan); /* the worker calls calls->kicked() soon */
 /* An application polls on the channel: the worker takes it back when that stops. Any thread. */
