@@ -128,7 +128,8 @@ static int check_port(const struct serve_options *o)
 			 (unsigned long long)port, FIRST_OPEN_PORT);
 }
 
-/* With a key clients on other hosts are expected: without --bind all interfaces are used. */
+/* With a key, or without the need of one, clients on other hosts are expected: without --bind all
+ * interfaces are used. */
 static tcpx_status choose_rails(struct serve_options *o)
 {
 	static char all[PERF_BIND_MAX];
@@ -136,7 +137,7 @@ static tcpx_status choose_rails(struct serve_options *o)
 	int key = (o->key && *o->key) || *config_text(CONFIG_KEY_FILE);
 	tcpx_status status;
 
-	if (named || !key)
+	if (named || (!key && !o->insecure))
 		return TCPX_OK;
 	status = perf_rails_all(all, sizeof(all));
 	if (status == TCPX_OK && *all)
