@@ -139,7 +139,7 @@ enum config_type {
 	  "UCCL_TCPX_LOCAL_DEVICE TCPX_DEVICE_IDX UCCL_TCPX_DEVICE_IDX UCCL_NCCL_DEVICE", COUNT,   \
 	  "0", 0, 1023, "gpudirect: the GPU whose memory the plugin sends and receives")           \
 	X(PLUGIN, "TCPX_PLUGIN", "", PATH, "", 0, 4095,                                            \
-	  "ncclNet plugin for plugin channels, \"default\": the installed TCPX; "                  \
+	  "ncclNet plugin for plugin channels, \"default\": GPUDirect-TCPX; "                      \
 	  "empty: none")                                                                           \
 	X(NIC, "TCPX_NIC", "", TEXT, "", 0, 255,                                                   \
 	  "the plugin's devices, a comma list or \"all\"; empty: the GPU's own, or the first")     \

@@ -112,9 +112,14 @@ static int unknown_option(const struct cli_command *command, const char *text, i
 	char name[32];
 	const char *nearest;
 
-	if (letter)
+	if (letter) {
+		const char *advice = command->advise ? command->advise(letter) : NULL;
+
+		if (advice)
+			return cli_usage("unknown option '-%c'; %s", letter, advice);
 		return cli_usage("unknown option '-%c'; see 'tcpx %s --help'", letter,
 				 command->name);
+	}
 	snprintf(name, sizeof(name), "%s", text);
 	name[strcspn(name, "=")] = 0;
 	nearest = cli_nearest(name + strspn(name, "-"), option_word, command, command->noptions);

@@ -40,6 +40,8 @@ struct cli_command {
 	unsigned noptions;
 	unsigned min_args, max_args; /* positional ones */
 	int (*run)(const struct cli_command *command, int argc, char **argv);
+	/* What to do in place of an unknown short option; NULL: nothing known. May be NULL. */
+	const char *(*advise)(int letter);
 };
 
 /* Result of cli_parse() if there is work to do; else it is an exit code. */

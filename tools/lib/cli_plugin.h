@@ -24,7 +24,7 @@ struct cli_plugin {
 	 at(plugin.file),                                                                          \
 	 "default",                                                                                \
 	 CLI_ENV(PLUGIN),                                                                          \
-	 "ncclNet plugin; default: the installed TCPX",                                            \
+	 "ncclNet plugin; default: GPUDirect-TCPX",                                                \
 	 .group = "Plugins"},                                                                      \
 		{"nic",                                                                            \
 		 "NAME[,...]",                                                                     \

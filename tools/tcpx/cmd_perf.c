@@ -381,6 +381,33 @@ static int perf_command(const struct cli_command *command, int argc, char **argv
 	return perf_run(&o);
 }
 
+/* For users of iperf3 and its letters. */
+static const char *iperf3_advice(int letter)
+{
+	static const struct {
+		char letter;
+		const char *advice;
+	} rows[] = {
+		{'c', "give the host alone: tcpx perf HOST"},
+		{'s', "start the other end by 'tcpx serve'"},
+		{'l', "the size of a transfer is --size"},
+		{'B', "the local end is --bind"},
+		{'C', "the congestion control is TCPX_CONGESTION"},
+		{'f', "the unit of the rate is --units"},
+		{'M', "the size of packets is found out by itself"},
+		{'O', "transfers before the timed ones are made without an option"},
+		{'u', "there is no UDP"},
+		{'b', "there is no limit of the rate"},
+		{'w', "the kernel sizes the buffers of sockets; 'tcpx doctor' checks their limits"},
+		{'Z', "payloads are sent without a copy where that is faster"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (rows[i].letter == letter)
+			return rows[i].advice;
+	return NULL;
+}
+
 const struct cli_command command_perf = {
 	.name = "perf",
 	.args = "HOST[:PORT] | --loopback [options]",
@@ -388,4 +415,5 @@ const struct cli_command command_perf = {
 	COMMAND_OPTIONS(options),
 	.max_args = 1,
 	.run = perf_command,
+	.advise = iperf3_advice,
 };
