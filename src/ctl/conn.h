@@ -85,6 +85,8 @@ void ctl_listener_close(struct ctl_listener *listener); /* on the loop's thread 
 
 struct ctl_dial;
 
+#define CTL_NEXT_NO_ANSWER                                                                         \
+	"check that the host is up and that no firewall drops packets to that port"
 struct ctl_dial_opts {
 	struct sockaddr_storage remote;
 	struct sockaddr_storage local; /* ss_family 0: any; else bound before connect */

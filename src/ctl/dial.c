@@ -39,6 +39,27 @@ static void destroy_dial(struct ctl_dial *dial)
 	free(dial);
 }
 
+/* The next step for a dial that failed with the status; NULL: that of the status itself. */
+static const char *dial_advice(const struct ctl_dial *dial, tcpx_status status)
+{
+	switch (status) {
+	case TCPX_ERR_TIMED_OUT:
+		if (dial->state == CONNECTING)
+			return CTL_NEXT_NO_ANSWER;
+		return "somebody accepts connections there and says nothing: look whether the "
+		       "peer process is stopped, and whether the port belongs to tcpx";
+	case TCPX_ERR_REFUSED:
+		return "nothing listens there: start the peer, or check address and port; without "
+		       "a key it listens on loopback only";
+	case TCPX_ERR_PEER_RESET:
+	case TCPX_ERR_PEER_CLOSED:
+		return "check that the port belongs to tcpx, and look whether the peer process "
+		       "died";
+	default:
+		return NULL;
+	}
+}
+
 /* Ends the dial with an error: sets the thread's last error, frees the dial and calls done. */
 static void fail_dial(struct ctl_dial *dial, tcpx_status status, int err, const char *why)
 {
@@ -46,10 +67,13 @@ static void fail_dial(struct ctl_dial *dial, tcpx_status status, int err, const 
 	void (*done)(void *arg, tcpx_status status, int err, const struct ctl_conn *conn) =
 		dial->done;
 	void *arg = dial->arg;
+	const char *next = dial_advice(dial, status);
 	char text[SYS_ADDR_TEXT];
 	int fd = dial->watch.fd;
 
 	error_set(status, err, "%s: %s", sys_addr_text(&dial->remote, text), why);
+	if (next)
+		error_next("%s", next);
 	LOG_DEBUG("dial: %s: %s", text, why);
 	destroy_dial(dial);
 	sys_fd_close(fd);

@@ -1,9 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two hosts and a key, as the README has them: where serve listens when nothing says so."""
+import subprocess
+import sys
+
 import pytest
 
 from netns import hosts, rails  # noqa: F401  fixtures
 from test_tool_rails import BYTES, RUN, received
+
+SILENT = '''
+import socket
+server = socket.create_server(("0.0.0.0", 20000))
+print("listens", flush=True)
+held = []
+while True:
+    held.append(server.accept())
+'''
 
 pytestmark = pytest.mark.usefixtures("with_crypto")
 
@@ -50,3 +62,30 @@ def test_serve_without_a_key_says_that_it_is_alone(tool, serve, key):
     err = serve("--key", key, "--bind", "127.0.0.1").stop()[2]
     assert "this host alone" in err and "--bind auto" in err
     assert "alone" not in serve("--quiet").stop()[2]
+
+
+def test_serve_that_needs_no_key_listens_on_every_interface(tool, serve, hosts):
+    server = serve("--insecure", where=tool.at(hosts.b))
+    assert server.address.startswith(hosts.address("b") + ":")
+    done = tool.at(hosts.a)("perf", server.address, "--insecure", *RUN)
+    assert done.returncode == 0, done.stderr
+    assert "alone" not in server.stop()[2]
+
+
+def test_why_a_host_is_not_reached(tool, serve, hosts, key):
+    """Each cause has its own next step: packets that are dropped, a port where nobody listens, or
+    somebody who says nothing."""
+    def perf():
+        done = tool.at(hosts.a)("perf", hosts.address("b"), "--key", key, *RUN)
+        assert done.returncode != 0
+        return done.stderr.splitlines()[-1]
+
+    assert "connection refused; nothing listens there" in perf() and "loopback only" in perf()
+    argv = hosts.b.argv(sys.executable, "-c", SILENT)
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as silent:
+        silent.stdout.readline()
+        assert "says nothing: look whether" in perf()
+        silent.kill()
+    serve("--key", key, where=tool.at(hosts.b), port=None)
+    hosts.b.drop("input")
+    assert "no firewall drops packets to that port" in perf()

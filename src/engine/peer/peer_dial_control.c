@@ -167,8 +167,8 @@ static void dial_control_done(void *arg, unsigned at, tcpx_status status, int er
 	struct peer_dial *dial = arg;
 	struct engine_peer *peer = dial->peer;
 	struct peer_way way = dial->ways[at];
-	tcpx_error refusal = dial->refusal;
-	char text[SYS_ADDR_TEXT], what[256];
+	tcpx_error refusal = dial->refusal, cause;
+	char text[SYS_ADDR_TEXT];
 
 	free(dial);
 	peer->dialling.control = NULL;
@@ -200,9 +200,15 @@ static void dial_control_done(void *arg, unsigned at, tcpx_status status, int er
 		peer_die_last(peer);
 		return;
 	}
-	text_format(what, sizeof(what), "connecting to %s: %s", sys_addr_text(&way.remote, text),
-		    error_status_text(status));
-	peer_die(peer, status, err, what);
+	cause = *error_last();
+	if (cause.status == status) { /* of the dial; its text begins with the address */
+		text_format(cause.what, sizeof(cause.what), "connecting to %s", error_last()->what);
+		error_raise(&cause);
+	} else {
+		error_set(status, err, "connecting to %s: %s", sys_addr_text(&way.remote, text),
+			  error_status_text(status));
+	}
+	peer_die_last(peer);
 }
 
 /* Starts the dial of a peer whose addresses and authentication are set. Control thread. */

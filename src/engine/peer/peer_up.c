@@ -2,7 +2,7 @@
 /* A peer is up when all its channels are up or given up. A timer limits how long that may take. */
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "ctl/conn.h"
 #include "engine/request/reconnect.h"
 #include "engine/peer/peer_calls.h"
 #include "engine/channel/comms.h"
@@ -42,14 +42,17 @@ void peer_check_up(struct engine_peer *peer)
 static void peer_connect_due(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, dialling.connect_timer);
-	char text[SYS_ADDR_TEXT], what[128];
+	char text[SYS_ADDR_TEXT];
 
 	(void)now_ns;
 	if (comms_hurry(peer))
 		return;
-	text_format(what, sizeof(what), "connecting to %s: no answer in time",
-		    sys_addr_text(&peer->address.remote, text));
-	peer_die(peer, TCPX_ERR_TIMED_OUT, 0, what);
+	error_set(TCPX_ERR_TIMED_OUT, 0, "connecting to %s: %s",
+		  sys_addr_text(&peer->address.remote, text),
+		  peer->control.link ? "its channels did not come up in time"
+				     : "no answer in time");
+	error_next("%s", peer->control.link ? "look at the peer's log" : CTL_NEXT_NO_ANSWER);
+	peer_die_last(peer);
 }
 
 void peer_connect_timer(struct engine_peer *peer)
