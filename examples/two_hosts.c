@@ -17,7 +17,8 @@ static void must(const char *what, tcpx_status status)
 	if (status == TCPX_OK)
 		return;
 	if (status == TCPX_IN_PROGRESS)
-		fprintf(stderr, "%s: the other host took too long\n", what);
+		fprintf(stderr, "%s: nothing came in time; the other host is slow, or has ended\n",
+			what);
 	else
 		fprintf(stderr, "%s: %s; next: %s\n", what, tcpx_last_error()->what,
 			tcpx_last_error()->next);

@@ -50,8 +50,9 @@ TCPX_API const char *tcpx_status_name(tcpx_status status);
 TCPX_API const char *tcpx_status_next(tcpx_status status);
 
 /**
- * Detail of the calling thread's last call that returned an error; valid until its next error.
- * Asynchronous failures are not here: see tcpx_request_error() and tcpx_peer_error().
+ * Detail of the calling thread's last call that returned an error; valid until its next error. That
+ * tcpx_request_wait() or tcpx_request_test() returns how a request failed is such a call; other
+ * failures of requests and peers are in tcpx_request_error() and tcpx_peer_error().
  * @return never NULL; status TCPX_OK when nothing failed yet; sz is the size that this library has.
  *         @threads any, per thread.
  */

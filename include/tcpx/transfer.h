@@ -102,8 +102,9 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_start(tcpx_session *session, t
 
 /** Looks, and leaves the completion of a queued request in the queue.
  * @param out_completion written when it ended; may be NULL.
- * @return TCPX_IN_PROGRESS; else the final status, sticky until posted again; ERR_STALE; ERR_STATE
- * (never posted); ERR_INVALID (out_completion->sz). @threads any. */
+ * @return TCPX_IN_PROGRESS; else the final status, sticky until posted again, whose detail is then
+ * the thread's last error; ERR_STALE; ERR_STATE (never posted); ERR_INVALID (out_completion->sz).
+ * @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_request_test(tcpx_session *session, tcpx_request request,
 						       tcpx_completion *out_completion);
 

@@ -309,6 +309,10 @@ static void case_vanish_is_said(struct env *env)
 	OK(tcpx_request_start(env->session, env->peer, TCPX_OP_WRITE, &segment, 1, NULL, &request));
 	EXPECT(near_wait(env, request, NULL), TCPX_ERR_INVALID);
 	OK(tcpx_request_error(env->session, request, &error));
+	CHECK(strstr(error.next, "until its region is deregistered"));
+	/* a wait that returns how a request failed is a call that failed */
+	CHECK(!strcmp(tcpx_last_error()->what, error.what));
+	CHECK_EQ(tcpx_last_error()->status, TCPX_ERR_INVALID);
 	/* The last page that is whole ends within a page before the middle. */
 	snprintf(text, sizeof(text), "at offset %u", (unsigned)(MIB / 2 - buf.lead % 4096));
 	CHECK_MSG(strstr(error.what, text), "'%s' is not in: %s", text, error.what);

@@ -36,6 +36,18 @@ static tcpx_status request_look(struct engine_request *request, uint64_t id, tcp
 	return completion.status;
 }
 
+/* Makes the error of a request that ended with `status` the thread's last one, as if the call that
+ * returns the status had failed itself. Returns the status. */
+static tcpx_status request_raise(struct engine_session *session, uint64_t id, tcpx_status status)
+{
+	tcpx_error error;
+
+	if (status < TCPX_OK && status != TCPX_ERR_STATE && status != TCPX_ERR_STALE &&
+	    engine_request_error(session, id, &error) == TCPX_OK && error.status == status)
+		error_raise(&error);
+	return status;
+}
+
 tcpx_status engine_request_test(struct engine_session *session, uint64_t id,
 				tcpx_completion *out_completion)
 {
@@ -56,7 +68,7 @@ tcpx_status engine_request_test(struct engine_session *session, uint64_t id,
 		look_found(session, NULL);
 	}
 	request_put(request);
-	return status;
+	return request_raise(session, id, status);
 }
 
 static bool request_has_ended(void *arg)
@@ -116,7 +128,7 @@ tcpx_status engine_request_wait(struct engine_session *session, uint64_t id, int
 		return TCPX_ERR_STALE;
 	status = request_await(request, id, timeout_ns, out_completion);
 	request_put(request);
-	return status;
+	return request_raise(session, id, status);
 }
 
 tcpx_status engine_request_error(struct engine_session *session, uint64_t id, tcpx_error *out_error)
@@ -147,6 +159,9 @@ tcpx_status engine_request_error(struct engine_session *session, uint64_t id, tc
 					    "notification"}[request->xfer.op],
 			   (unsigned long long)request->prog.total, gone, peer->who.name,
 			   error_status_text(completion.status), *lost ? ": " : "", lost);
+	if (*gone)
+		text_format(out_error->next, sizeof(out_error->next),
+			    "keep memory allocated until its region is deregistered");
 	/* the general text of this status is about a channel, not about a request */
 	if (completion.status == TCPX_ERR_CHANNEL_LOST)
 		text_format(out_error->next, sizeof(out_error->next),
