@@ -81,9 +81,10 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_opts_set(tcpx_session_opts *op
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_open(const tcpx_session_opts *opts,
 						       tcpx_session **out_session);
 
-/** Ends every request (ERR_SESSION_CLOSED), says goodbye to peers, frees everything. What is sent
- * and not there yet is lost: tcpx_peer_flush() before waits for it. Takes at most
- * 1 s; what a copy of a memory kind has in its hands after that stays until the copy ended and a
+/** Ends every request (ERR_SESSION_CLOSED), says goodbye to peers, frees everything. Waits up to
+ * 0.2 s for notifications that are on their way; what peers have not acknowledged then may be lost,
+ * which the log says: tcpx_peer_flush() before waits as long as it takes. Takes at most
+ * 1.2 s; what a copy of a memory kind has in its hands after that stays until the copy ended and a
  * session opens or closes. The last session's close lets go of GPUs as well, and waits 1 s more
  * where kernels of the program fill them (tcpx(7)). NULL is allowed. In a forked child it only
  * forgets. @threads any; no other call may run. */

@@ -131,6 +131,8 @@ void core_stage_more(struct core_link *link);
 /* Call when the session's account may have memory for the notifications of this peer, which
  * waits. */
 void core_note_more(struct core_link *link);
+/* Number of standalone notifications that the peer has not acknowledged. */
+uint32_t core_note_untaken(const struct core_link *link);
 /* How many bytes the account has set aside for this peer beyond its first window, not counting what
  * the application holds and may release. */
 uint64_t core_note_held(const struct core_link *link);

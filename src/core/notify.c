@@ -135,6 +135,16 @@ uint64_t core_note_last(const struct core_link *link)
 	return link->notify.alone_last;
 }
 
+uint32_t core_note_untaken(const struct core_link *link)
+{
+	const struct list_node *pos;
+	uint32_t untaken = 0;
+
+	LIST_FOREACH(pos, &link->notify.notes)
+		untaken += LIST_ENTRY(pos, const struct core_note, node)->standalone;
+	return untaken;
+}
+
 bool core_notes_wait(const struct core_link *link, uint64_t number)
 {
 	const struct list_node *pos;

@@ -460,6 +460,36 @@ static void case_notify_changed(struct env *env)
 	CHECK(!note.name && !note.data);
 }
 
+static char warned[512];
+
+static void keep_line(void *arg, enum tcpx_log_level level, const char *line)
+{
+	(void)arg;
+	(void)level;
+	if (strstr(line, "on their way"))
+		snprintf(warned, sizeof(warned), "%s", line);
+}
+
+/* Who ends a link loses what the peer has not taken, which the log says; after a flush it says
+ * nothing. */
+static void case_notify_lost_at_the_end(struct env *env)
+{
+	struct far_take take = {.timeout_ns = LONG_NS};
+
+	tcpx_log_set(keep_line, NULL, TCPX_LOG_WARN);
+	OK(tcpx_notify_send(env->session, env->peer, "taken", 5));
+	OK(tcpx_peer_flush(env->session, env->peer, LONG_NS));
+	OK(far_take(env, &take, NULL));
+	far_stop(env);
+	for (int i = 0; i < 3; i++)
+		OK(tcpx_notify_send(env->session, env->peer, "lost", 4));
+	OK(tcpx_peer_disconnect(env->session, env->peer));
+	CHECK_MSG(strstr(warned, "closed while 3 notifications"), "'%s'", warned);
+	CHECK(strstr(warned, "tcpx_peer_flush()"));
+	CHECK(kill(env->pid, SIGCONT) == 0);
+	tcpx_log_set(NULL, NULL, TCPX_LOG_WARN);
+}
+
 const struct case_row cases_notify[] = {
 	{"notify_sizes", case_notify_sizes, 0},
 	{"notify_order", case_notify_order, 0},
@@ -473,5 +503,6 @@ const struct case_row cases_notify[] = {
 	{"notify_over_budget", case_notify_over_budget, CASE_BARE},
 	{"notify_both_ways", case_notify_both_ways, 0},
 	{"notify_changed", case_notify_changed, 0},
+	{"notify_lost_at_the_end", case_notify_lost_at_the_end, CASE_TWO},
 	{0},
 };

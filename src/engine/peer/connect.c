@@ -486,17 +486,23 @@ tcpx_status engine_connect(struct engine_session *session, const struct wire_inf
 tcpx_status engine_disconnect(struct engine_session *session, uint64_t peer_id)
 {
 	struct forget_call call = {.goodbye = true};
+	struct engine_peer *link = NULL;
 
 	session_lock(session);
 	/* the peer that the handle was given for, which may not be the peer of the handle's link
 	 * now */
 	call.peer = handle_find(&session->peers, peer_id);
-	if (call.peer)
+	if (call.peer) {
+		link = call.peer->reconnect.now ? call.peer->reconnect.now : call.peer;
 		peer_get(call.peer);
+		peer_get(link);
+	}
 	session_unlock(session);
 	if (!call.peer)
 		return error_set(TCPX_ERR_STALE, 0, "peer handle %llx is no longer valid",
 				 (unsigned long long)peer_id);
+	peer_notes_await(link, clock_after(ENGINE_LINGER_NS));
+	peer_put(link);
 	runtime_call(connect_forget_run, &call);
 	peer_put(call.peer);
 	return TCPX_OK;

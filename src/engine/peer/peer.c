@@ -161,6 +161,17 @@ bool peer_hidden(const struct engine_peer *peer)
 	       !peer->exposed;
 }
 
+/* Warns that this side ended the link while so many notifications were not acknowledged. */
+static void peer_say_untaken(const struct engine_peer *peer, uint32_t untaken)
+{
+	static struct log_limit limit;
+
+	if (untaken && log_allow(&limit, DEATHS_SAID))
+		LOG_WARN("peer '%s': closed while %u notifications were on their way, which may be "
+			 "lost; next: wait with tcpx_peer_flush() before",
+			 peer->who.name, untaken);
+}
+
 /* Ends the peer, its channels, and its requests, which get the error's status. The order is that
  * of docs/design/recovery.md, "A peer's end": first no new work can begin, then the channels are
  * stopped, then requests end, at last the application is told. Control thread. */
@@ -170,7 +181,7 @@ static void peer_end(struct engine_peer *peer, const tcpx_error *error)
 	tcpx_status status = error->status;
 	struct engine_session *session = peer->link.session;
 	bool was_up = peer->counted_up, exposed, unknown, leased;
-	uint32_t i, lost;
+	uint32_t i, lost, untaken = 0;
 
 	session_lock(session); /* other threads look peers up and read `died` */
 	peer->died = true;
@@ -207,6 +218,8 @@ static void peer_end(struct engine_peer *peer, const tcpx_error *error)
 	if (peer->link.core_ready) {
 		if (leased)
 			core_link_lease(&peer->link.core);
+		if (status == TCPX_ERR_SESSION_CLOSED || status == TCPX_ERR_DISCONNECTED)
+			untaken = core_note_untaken(&peer->link.core);
 		core_link_fail(&peer->link.core, status);
 		peer_keep_counters(session, &peer->link.core);
 	}
@@ -215,6 +228,7 @@ static void peer_end(struct engine_peer *peer, const tcpx_error *error)
 	peer_drop_fences(peer);
 	link_unlock(&peer->link);
 	pending_say_lost(peer, lost);
+	peer_say_untaken(peer, untaken);
 	share_peer_dead(peer);
 	hold_dead(peer, chans);
 	for (i = 0; i < CORE_CHANNELS_MAX; i++)

@@ -69,6 +69,25 @@ tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64
 	return status;
 }
 
+void peer_notes_await(struct engine_peer *peer, int64_t deadline)
+{
+	bool asked = false, wait;
+	uint32_t word;
+
+	atomic_fetch_add(&peer->link.flush.waiters, 1);
+	do {
+		word = atomic_load(&peer->link.flush.word);
+		link_lock(&peer->link);
+		wait = peer->link.core_ready && !peer->link.core_done &&
+		       core_note_untaken(&peer->link.core);
+		if (wait && !asked)
+			core_link_ask(&peer->link.core);
+		asked = true;
+		link_unlock(&peer->link);
+	} while (wait && sys_futex_wait(&peer->link.flush.word, word, deadline) >= 0);
+	atomic_fetch_sub(&peer->link.flush.waiters, 1);
+}
+
 tcpx_status engine_peer_find(struct engine_session *session, const char *name, tcpx_peer *out_peer)
 {
 	struct list_node *pos;

@@ -21,6 +21,11 @@ tcpx_status engine_connect(struct engine_session *session, const struct wire_inf
 			   const char *address, const tcpx_connect_opts *opts, tcpx_peer *out_peer);
 tcpx_status engine_disconnect(struct engine_session *session, uint64_t peer_id);
 tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64_t timeout_ns);
+/* How long a close or disconnect waits for notifications that were sent just before. */
+#define ENGINE_LINGER_NS (200 * CLOCK_MS_NS)
+/* Waits until the peer has acknowledged all standalone notifications, its link has ended, or the
+ * deadline has passed. No lock held. */
+void peer_notes_await(struct engine_peer *peer, int64_t deadline);
 tcpx_status engine_peer_find(struct engine_session *session, const char *name, tcpx_peer *out_peer);
 tcpx_status engine_channel_query(struct engine_session *session, uint64_t peer_id, uint32_t index,
 				 tcpx_channel_info *out_info);

@@ -252,6 +252,16 @@ static void session_close_run(void *arg)
 	pthread_mutex_unlock(&session->queue.lock);
 }
 
+/* Gives notifications that were sent just before the close a chance to arrive. */
+static void session_notes_await(struct engine_session *session)
+{
+	int64_t deadline = clock_after(ENGINE_LINGER_NS);
+	struct engine_peer *peer = NULL;
+
+	while ((peer = session_next_peer(session, peer)))
+		peer_notes_await(peer, deadline);
+}
+
 static void session_close_barrier(void *arg)
 {
 	(void)arg;
@@ -267,6 +277,7 @@ void engine_session_close(struct engine_session *session)
 		atomic_store(&session->magic, 0);
 		return; /* a forked child has none of the threads, so it only forgets the session */
 	}
+	session_notes_await(session);
 	runtime_call(session_close_run, session);
 	/* When this call returns, the control thread has done all that it was asked to do
 	 * before. */
