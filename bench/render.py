@@ -132,16 +132,19 @@ def operations(it, column):
 
 
 def nixl_plot(root):
-    it = table_of(load(root, "2026-11-24-2vcpu"), "nixl-host")
-    least, most = operations(it, "least"), operations(it, "most")
+    it = table_of(load(root, "2026-11-27-2vcpu"), "nixl-two-agents")
     panels = []
     for op in ("READ", "WRITE"):
-        ours = svgplot.Series("tcpx", operations(it, "TCPX")[op], 0,
-                              band=[(x, a, b) for (x, a), (_, b) in zip(least[op], most[op])])
-        theirs = svgplot.Series("UCX, median", operations(it, "UCX median")[op], 1)
-        best = svgplot.Series("UCX, best", operations(it, "UCX best").get(op, []), 1, dashed=True)
-        panels.append(svgplot.Panel(f"NIXL {op}", "size of a transfer", "GB/s",
-                                    [ours, theirs, best], bytes_x=True))
+        series = []
+        for colour, (column, label) in enumerate((("TCPX", "tcpx"), ("UCX+tuned", "UCX, tuned"))):
+            least, most = operations(it, column + " least"), operations(it, column + " most")
+            series.append(svgplot.Series(
+                label, operations(it, column)[op], colour,
+                band=[(x, a, b) for (x, a), (_, b) in zip(least[op], most[op])]))
+        series.append(svgplot.Series("UCX, its defaults", operations(it, "UCX")[op], 1,
+                                     dashed=True))
+        panels.append(svgplot.Panel(f"NIXL {op}", "size of a transfer", "GB/s", series,
+                                    bytes_x=True))
     return svgplot.draw("NIXL over tcpx and over UCX, host memory, TCP over loopback, 2 cores",
                         panels)
 

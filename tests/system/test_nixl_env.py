@@ -3,9 +3,11 @@
 are empty files where a wheel has its own; with real ones: test_nixl.py."""
 import os
 import pathlib
+import re
 
 import pytest
 
+TOP = pathlib.Path(__file__).resolve().parents[2]
 PLUGIN = pathlib.Path(os.environ["BUILD_DIR"]) / "plugins/nixl/libplugin_TCPX.so"
 pytestmark = pytest.mark.skipif(not PLUGIN.exists(), reason="built without a C++ compiler")
 
@@ -61,6 +63,16 @@ def test_a_shell_takes_the_line(tool, tmp_path):
                       env={"PLACE": str(place), "PYTHONPATH": str(tmp_path)})
     assert done.stdout == "libplugin_TCPX.so\n", done.stderr
     assert names(place / "l/plugins") == ["libplugin_TCPX.so"]
+
+
+def test_the_folder_that_the_guide_names(tool, tmp_path):
+    """An image's ENV line cannot run the command, so it repeats what that prints."""
+    done = tool("nixl-env", "--alone", tmp_path / "made", env={"PYTHONPATH": str(tmp_path)})
+    folder = re.search(r"NIXL_PLUGIN_DIR='(.*)'", done.stdout)[1]
+    guide = (TOP / "docs/guide/containers-kubernetes.md").read_text(encoding="utf-8")
+    made = re.search(r"tcpx nixl-env (\S+)", guide)[1]
+    assert re.search(r"^ENV NIXL_PLUGIN_DIR=(\S+)$", guide, re.M)[1] == folder.replace(
+        str(tmp_path / "made"), made)
 
 
 def test_without_a_nixl(tool, tmp_path):
