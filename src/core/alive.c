@@ -12,8 +12,8 @@ static int64_t alive_sooner(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* The time between two heartbeats of ours: there are three within silent_ns, so that the peer does
- * not take one that is lost or late for silence. */
+/* The time between two heartbeats of ours: there are at least three within silent_ns, so that the
+ * peer does not take one that is lost or late for silence. */
 static int64_t alive_beat_ns(const struct core_alive *alive)
 {
 	return alive_sooner(CORE_ALIVE_BEAT_NS, alive->cfg.silent_ns / 3);
@@ -75,7 +75,9 @@ bool core_alive_beat_due(const struct core_alive *alive, int64_t now_ns)
 	return !alive->dead && now_ns - alive->sent_ns >= alive_beat_ns(alive);
 }
 
-/* The earliest time at which the verdict changes if nothing arrives until then. */
+/* The earliest time at which the verdict may change if nothing arrives until then. heard: the
+ * time from which the peer's silence is counted; sign: the same if acknowledgements of its kernel
+ * count as well. */
 static int64_t alive_next_change(const struct core_alive *alive, int64_t heard, int64_t sign)
 {
 	int64_t due = sign + alive->cfg.silent_ns;
@@ -116,7 +118,8 @@ enum core_alive_verdict core_alive_tick(struct core_alive *alive, int64_t now_ns
 		}
 		alive->suspect = true;
 	} else if (alive->suspect && alive->heard_ns >= alive->suspected_ns) {
-		alive->suspect = false; /* a restarted clock alone is no sign of life */
+		/* only bytes from the peer end the suspicion; a later pause_ns does not */
+		alive->suspect = false;
 		verdict = CORE_ALIVE_RECOVERED;
 	}
 	alive->due_ns = alive_sooner(alive->sent_ns + alive_beat_ns(alive),

@@ -7,8 +7,8 @@
  *   stopped  its kernel acknowledges, but the process sends nothing: it is stopped, or hangs
  *   slow     heartbeats arrive, data does not move: never a reason to give the peer up
  *
- * The clocks restart when our own timer was late by more than a second (then we were stopped, not
- * the peer), and stand still while the peer announced a pause.
+ * If our own timer was late by more than a second, we were stopped, not the peer, and silence is
+ * counted anew from that moment. None is counted during a pause that the peer announced.
  */
 #ifndef CORE_ALIVE_H
 #define CORE_ALIVE_H
@@ -18,7 +18,7 @@
 
 #define CORE_ALIVE_BEAT_NS 1000000000LL	   /* longest time between two heartbeats of ours */
 #define CORE_ALIVE_SUSPECT_NS 3000000000LL /* default of suspect_ns */
-/* if our own timer fires later than this, our process was stopped */
+/* if our own timer fires so much later than it was set to, our process was stopped */
 #define CORE_ALIVE_STALL_NS 1000000000LL
 #define CORE_ALIVE_PAUSE_MAX_NS 600000000000LL /* longest pause a peer may announce */
 
@@ -34,17 +34,17 @@ struct core_alive_config {
 
 enum core_alive_verdict {
 	CORE_ALIVE_OK = 0,
-	CORE_ALIVE_SUSPECT,	 /* returned once */
-	CORE_ALIVE_RECOVERED,	 /* returned once, when a suspect was heard again */
-	CORE_ALIVE_DEAD_SILENT,	 /* returned from then on */
-	CORE_ALIVE_DEAD_STOPPED, /* returned from then on */
+	CORE_ALIVE_SUSPECT,	 /* the peer has sent nothing for suspect_ns; returned once */
+	CORE_ALIVE_RECOVERED,	 /* a suspect was heard again; returned once */
+	CORE_ALIVE_DEAD_SILENT,	 /* `silent` (see above); later calls return it, too */
+	CORE_ALIVE_DEAD_STOPPED, /* `stopped` (see above); later calls return it, too */
 };
 
 struct core_alive {
 	struct core_alive_config cfg;
-	int64_t heard_ns; /* last bytes from the peer */
-	int64_t acked_ns; /* last acknowledgement of the peer's kernel */
-	int64_t sent_ns;  /* our last frame on the control link */
+	int64_t heard_ns; /* when the last bytes from the peer arrived */
+	int64_t acked_ns; /* when the peer's kernel last acknowledged something */
+	int64_t sent_ns;  /* when our last frame left on the control link */
 	/* silence is counted from this time on, if it is later than the last sign of life */
 	int64_t pause_ns;
 	int64_t suspected_ns; /* when the peer became suspect */
@@ -75,7 +75,8 @@ void core_alive_sent(struct core_alive *alive, int64_t now_ns);
  * acknowledgement; progress: an acknowledgement arrived since the last call. */
 void core_alive_sample(struct core_alive *alive, int64_t now_ns, bool unacked, bool progress);
 
-/* Whether a heartbeat of ours is due; the caller then sends it and calls core_alive_sent(). */
+/* Whether a heartbeat of ours is due; never once the verdict is a dead peer. The caller sends it
+ * and calls core_alive_sent(). */
 bool core_alive_beat_due(const struct core_alive *alive, int64_t now_ns);
 
 /* Judges the peer; call core_alive_sample() first. *out_due: when to call again at the latest. */

@@ -44,8 +44,9 @@ struct core_io {
 struct core_piggyback {
 	/* the last DATA frame that carried a whole WRITE, and its transfer; 0: none */
 	uint64_t write_seq, write_xfer;
-	bool write_ok;			 /* the bytes of that WRITE are applied */
-	struct core_notify_in *arriving; /* the frame under way is the notification of that WRITE */
+	bool write_ok; /* the bytes of that WRITE are applied */
+	/* the notification of that WRITE while its frame arrives; else NULL */
+	struct core_notify_in *arriving;
 	/* core_notify_in: arrived whole, while the bytes of their WRITEs are still being copied */
 	struct list_node waiting;
 };
@@ -62,7 +63,8 @@ struct core_chan {
 	uint32_t index, epoch;
 	/* core_tx_next found nothing to send; whoever queues work must kick the channel */
 	bool idle;
-	/* a call of the transport lasts after the channel's stop: core_chan_stays() */
+	/* the call of the sender (tx) or the receiver (rx) lasts beyond the channel's stop:
+	 * core_chan_stays() */
 	bool tx_stays, rx_stays;
 	/* Sending. */
 	struct core_inflight inflight;

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* Whether a request or memory of this side waits for the frame's acknowledgement. */
+/* Whether something on this side waits for the acknowledgement of a frame of the job: a request,
+ * memory, a flush, or the READ credit of the peer if little of it is left. */
 static bool chunk_needs_ack(const struct core_link *link, const struct core_job *job)
 {
 	if (!job)
@@ -19,8 +20,9 @@ static bool chunk_needs_ack(const struct core_link *link, const struct core_job 
 	case CORE_JOB_NOTE:
 		return link->notify.flush ||
 		       LIST_ENTRY(job, const struct core_note, job)->xfer != NULL;
-	/* a read response: the peer's READ counts its bytes itself, so only memory of this side
-	 * waits for the acknowledgement */
+	/* A read response: the peer's READ counts its bytes itself. So one that is small and not
+	 * marked by_lane needs no acknowledgement, unless a quarter of the READs that our hello
+	 * allows the peer are being served. */
 	case CORE_JOB_PUSH:
 		return !job->small || job->by_lane ||
 		       link->npushes * 4 >= link->cfg.credit_in[FRAME_CREDIT_READ];
@@ -93,9 +95,9 @@ static void chunk_job_check(struct core_link *link, struct core_job *job)
 	}
 }
 
-/* Whether the chunk announces a SEND (RTS) that the peer has answered (CTS), although the peer's
- * fence says that the chunk did not arrive. The RTS must not be sent again: the SEND's bytes, which
- * follow it in the queue, would wait for a second answer for ever. */
+/* Whether the chunk is the RTS of a SEND that the peer has answered (CTS). If the channel is
+ * lost, such an RTS must not be sent again, even if the peer's fence says that it did not arrive:
+ * the SEND's bytes, which follow it in the queue, would wait for a second answer for ever. */
 static bool chunk_answered(const struct core_chunk *chunk)
 {
 	return chunk->type == FRAME_RTS && chunk->job->cleared;
@@ -230,8 +232,9 @@ void core_chunks_ack(struct core_link *link, struct core_chan *chan, uint64_t se
 		core_kick(link, chan);
 }
 
-/* The peer has refused the frame `seq`, which it says in a NACK or in a fence: ends the WRITE that
- * the frame belongs to with `status`. Frames that are not in the ring are ignored. */
+/* The peer has refused the frame `seq`, which it says in a NACK or in a fence. If the frame
+ * belongs to a WRITE, the WRITE ends with `status`. Ignored if the frame is not in the ring or is
+ * marked as refused already. */
 void core_chunk_refuse(struct core_link *link, struct core_chan *chan, uint64_t seq,
 		       tcpx_status status)
 {
@@ -248,9 +251,9 @@ void core_chunk_refuse(struct core_link *link, struct core_chan *chan, uint64_t 
 		core_xfer_end(link, core_job_xfer(chunk->job), status);
 }
 
-/* Called for each frame that the peer did not apply before the channel was lost: takes back its
- * credit, which the peer cannot return. A staging grant is given back to the peer, and requested
- * again if the job goes on. */
+/* Called for each frame that the peer did not apply before the channel was lost. Takes back the
+ * credit of a READ_REQ, which the peer cannot return. A staging grant is given back to the peer,
+ * and requested again if the job goes on. */
 static void chunk_refund(struct core_link *link, struct core_chunk *chunk)
 {
 	struct core_job *job = chunk->job;

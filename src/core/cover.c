@@ -179,7 +179,7 @@ static void cover_grants_due(struct core_link *link)
 		cover_credit_due(link);
 }
 
-/* The sum of grants to put into a CREDIT frame. */
+/* Returns the sum of grants to put into a CREDIT frame, and records that the peer is told of it. */
 uint64_t core_cover_advertise(struct core_link *link)
 {
 	link->cover.advertised = link->cover.granted;

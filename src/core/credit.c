@@ -47,8 +47,8 @@ bool core_credit_charge(struct core_credit *credit, uint64_t amount, bool *out_d
 	if (credit->in + credit->given - credit->taken < amount)
 		return false;
 	credit->taken += amount;
-	/* The peer may have little credit left now: then what was kept back until it is worth a
-	 * frame is due. */
+	/* If the peer has little credit left now, a CREDIT frame is due for any amount that it
+	 * was not told of. */
 	*out_due = credit_worth_a_frame(credit);
 	credit->due |= *out_due;
 	return true;

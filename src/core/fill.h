@@ -24,7 +24,8 @@ struct core_fill_state {
 	struct list_node node; /* in a core_fillq while more of the job is to be filled */
 	/* the engine's: the pieces of staging that are filled or being filled */
 	struct list_node slices;
-	void *block;	       /* the engine's state for this job */
+	/* the engine's: the block that the job's next slices go into; NULL: none */
+	void *block;
 	struct core_cursor at; /* cursor at `begun` */
 	/* bytes before `begun` are in staging or being copied to it; those before `ready` are in
 	 * it */

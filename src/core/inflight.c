@@ -2,8 +2,7 @@
 /* Frames in flight on a channel, and the chunks of a job that must be sent again. */
 #include "core/queue_priv.h"
 
-/* Queues the chunk with its job to be sent again, after those that are queued already. 0, or -1: no
- * memory. */
+/* Appends the chunk to those that its job sends again. Returns 0, or -1 if there is no memory. */
 int core_retransmit_add(struct core_link *link, const struct core_chunk *chunk)
 {
 	struct core_retransmit *redo = link->retransmit_pool, **tail = &chunk->job->retransmit;

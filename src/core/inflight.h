@@ -36,7 +36,8 @@ struct core_chunk {
 	/* refused: by the peer; aborted: sent with wrong bytes; staged: its destination is
 	 * staged */
 	bool refused, aborted, staged;
-	/* while it is REFERENCE, the chunk is counted in link->ref_bytes; MESSAGE: in `messages` */
+	/* how its payload goes; while this is REFERENCE, the chunk is counted in link->ref_bytes;
+	 * MESSAGE: in `messages` */
 	enum core_path path;
 	bool filled; /* its source was staged: counted in filled_bytes */
 	/* it is all of a WRITE, and the notification of the WRITE is the next frame */
@@ -57,7 +58,7 @@ struct core_retransmit {
 struct core_inflight {
 	uint64_t next_seq, acked_seq; /* sequences start at 1; acked is cumulative */
 	uint64_t asked_seq;	      /* highest sequence that asked for an acknowledgement */
-	uint64_t unasked_bytes;	      /* payload bytes sent since then */
+	uint64_t unasked_bytes;	      /* payload bytes sent after that frame */
 	/* CORE_RING entries, by sequence; the memory is the caller's */
 	struct core_chunk *chunks;
 	/* the peer has taken the frames up to this one out of the transport, applied or not */

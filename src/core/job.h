@@ -59,12 +59,13 @@ struct core_job {
 	/* queued: in a list of core_sendq; small: goes by the priority channel; stopped: nothing
 	 * more is cut, because the transfer or push is ending */
 	bool queued, small, stopped;
-	bool announced;	     /* SEND: its SEND or RTS frame was cut; NOTE: a frame of it was cut */
-	bool staged;	     /* the destination is staged: chunks wait for grants */
-	bool fills;	     /* the source is staged: only bytes that are filled are cut */
-	enum core_path path; /* if not STREAM, the source is read until the peer has acknowledged
-			      * the chunk */
-	bool by_lane;	     /* it goes by the priority channel, whatever its size */
+	bool announced; /* SEND: its SEND or RTS frame was cut; NOTE: a frame of it was cut */
+	bool staged;	/* the destination is staged: chunks wait for grants */
+	bool fills;	/* the source is staged: only bytes that are filled are cut */
+	/* how its chunks go; if not STREAM, the source is read until the peer has acknowledged
+	 * the chunk */
+	enum core_path path;
+	bool by_lane; /* it goes by the priority channel, whatever its size */
 	bool stalled; /* a channel ended because a plugin did not send a message of this job */
 	bool cleared; /* SEND: the peer answered with CTS, so its RECV is known */
 	int32_t priority;

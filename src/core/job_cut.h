@@ -67,8 +67,8 @@ static inline uint64_t core_chunk_limit(const struct core_link *link, const stru
 	return bytes < most ? bytes : most;
 }
 
-/* A channel that has so many bytes of staged sources in flight cuts no more of them. Four chunks
- * fit in, or two of the largest size. */
+/* How many bytes of staged sources may be in flight on a channel before it cuts no more of them.
+ * Four chunks fit in, or two of the largest size. */
 static inline uint64_t core_filled_window(const struct core_config *cfg)
 {
 	uint64_t few = CORE_FILLED_CHUNKS * (uint64_t)cfg->chunk_bytes;

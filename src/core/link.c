@@ -209,7 +209,8 @@ static void io_fail(struct core_link *link, struct core_io *io, bool stays)
 	core_io_abort(link, io);
 }
 
-/* Whether a receive call is still under way, which may write into the memory of a notification. */
+/* Whether a receive call of a stopped channel is still under way (core_chan_stays), which may
+ * write into the memory of a notification. */
 static bool link_in_receive(const struct core_link *link)
 {
 	for (uint32_t i = 0; i < link->nchan; i++)
@@ -446,7 +447,8 @@ tcpx_status core_chan_fence(struct core_link *link, uint32_t channel, uint32_t e
 		return TCPX_ERR_PROTOCOL;
 	chan = &link->chan[channel];
 	if (epoch < chan->epoch || (epoch == chan->epoch && chan->state == CORE_CHAN_DOWN))
-		return TCPX_OK; /* this fence was answered long ago */
+		/* a fence for an earlier connection, or one that was handled before */
+		return TCPX_OK;
 	if (epoch > chan->epoch) {
 		/* The channel came up at the peer, and was lost there before it came up here. */
 		if (chan->state != CORE_CHAN_DOWN || applied)

@@ -35,7 +35,8 @@ tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg
 /* Frees what the link owns. Called after core_link_fail(), when all requests have ended. */
 void core_link_fini(struct core_link *link);
 
-/* The peer accepts chunks by reference of up to `bytes`. The limit only rises. */
+/* The peer accepts chunks by reference of up to `bytes`. The limit only rises, to CORE_REF_MOST
+ * at the most. */
 void core_link_refs(struct core_link *link, uint64_t bytes);
 
 /* Ends the link: every transfer ends with `status`, every push and notification is dropped. No
@@ -57,8 +58,8 @@ uint32_t core_chan_epoch(const struct core_link *link, uint32_t channel);
 /* The channel, which was down, is connected with a higher epoch than before; else ERR_STALE.
  * ERR_PROTOCOL: there is no such channel; ERR_NO_MEMORY; the link's error if it is dead. */
 tcpx_status core_chan_up(struct core_link *link, uint32_t channel, uint32_t epoch);
-/* The channel's transport is closed, no thread is inside it, and nothing reads the sources of its
- * messages. Sends the fence when no commit of the channel is under way any more. */
+/* Called when the channel's transport is closed, no thread is inside it, and nothing reads the
+ * sources of its messages. Sends the fence when no commit of the channel is under way any more. */
 void core_chan_lost(struct core_link *link, uint32_t channel);
 /* A channel is stopped although its sender (tx) or its receiver (rx) is inside a call that may take
  * long. Until core_chan_left() is called, core_chan_lost() may not be called, and after
@@ -75,7 +76,8 @@ void core_chan_stuck(struct core_link *link, uint32_t channel, tcpx_status statu
  * if the fence was handled before. ERR_PROTOCOL: impossible values. */
 tcpx_status core_chan_fence(struct core_link *link, uint32_t channel, uint32_t epoch,
 			    uint64_t applied, const struct core_nack *nacks, uint32_t count);
-/* The control connection is up again: fences that were not answered are sent again. */
+/* The control connection is up again, and fences may have been lost with the one before. Sends
+ * again each fence whose channel has not come up since. */
 void core_link_refence(struct core_link *link);
 /* number of channels that are up, of all kinds */
 uint32_t core_link_channels_up(const struct core_link *link);
@@ -93,17 +95,20 @@ tcpx_status core_xfer_post(struct core_link *link, struct core_xfer *xfer);
 /* The bytes of a WRITE or READ marked `direct` are in place, or never will be (status). */
 void core_xfer_moved(struct core_link *link, struct core_xfer *xfer, tcpx_status status);
 /* Ends the transfer with `status` as soon as nothing uses its memory; may call ops->ended() at
- * once. ERR_STATE: it is not under way. */
+ * once. The status of one that is ending already stays as it is. ERR_STATE: it is not under way. */
 tcpx_status core_xfer_cancel(struct core_link *link, struct core_xfer *xfer, tcpx_status status);
 /* Ends transfers whose deadline has passed; returns the next deadline; 0: there is none. */
 int64_t core_link_expire(struct core_link *link, int64_t now_ns);
-/* Sends a standalone notification that no request waits for. */
+/* Sends a standalone notification that no request waits for. Errors: those that core_xfer_post()
+ * returns for a notification. */
 tcpx_status core_note_send(struct core_link *link, const void *data, uint64_t bytes);
-/* The number of the last standalone notification that was sent. */
+/* The last number that was given to a standalone notification, which may still wait to be sent;
+ * 0: none was given. */
 uint64_t core_note_last(const struct core_link *link);
 /* Whether the peer has not yet taken all standalone notifications up to this number. */
 bool core_notes_wait(const struct core_link *link, uint64_t number);
-/* The application released a notification of `bytes`. empty: it has read all that arrived. */
+/* Called when the application has released a notification of `bytes`. empty: it has read all that
+ * arrived. */
 void core_note_consumed(struct core_link *link, uint64_t bytes, bool empty);
 
 /* For a flush: asks the peer to acknowledge soon every frame that was sent so far. From now on
@@ -128,8 +133,8 @@ static inline bool core_stage_waits(const struct core_link *link)
 }
 void core_stage_more(struct core_link *link);
 
-/* Call when the session's account may have memory for the notifications of this peer, which
- * waits. */
+/* Called when the session's account may have memory again: grants the peer the cover that it has
+ * requested, as far as there is memory. */
 void core_note_more(struct core_link *link);
 /* Number of standalone notifications that the peer has not acknowledged. */
 uint32_t core_note_untaken(const struct core_link *link);

@@ -21,7 +21,8 @@ struct core_ops {
 	/* The channel was idle and now has something to send, or its sender is to take back the
 	 * buffers of a frame that was aborted. */
 	void (*kick)(void *arg, uint32_t channel);
-	/* The peer fenced a channel that is still up here: close it and call core_chan_lost. */
+	/* The peer fenced a channel that is still up here: it is to be closed, and
+	 * core_chan_lost() to be called later. */
 	void (*close_channel)(void *arg, uint32_t channel);
 	/* Sends a FENCE on the control link: `applied`, and as payload the sequences and statuses
 	 * of `nacks`. */
@@ -72,7 +73,8 @@ struct core_ops {
 struct core_config {
 	uint32_t chunk_bytes;	     /* size of a chunk, if its path sets no other */
 	uint32_t filled_chunk_bytes; /* largest chunk of a staged source; 0: chunk_bytes */
-	uint32_t bulk_channels;	     /* without the priority channel */
+	/* number of bulk channels; the priority channel is not one of them */
+	uint32_t bulk_channels;
 	/* how many of the bulk channels carry messages of a plugin and nothing else: the last
 	 * ones */
 	uint32_t message_channels;

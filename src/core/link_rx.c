@@ -44,8 +44,8 @@ static tcpx_status rx_begin_request(struct core_link *link, struct core_chan *ch
 }
 
 /* Whether the frame may come on this channel. A channel of plugin messages carries messages and,
- * besides them, only ACK, NACK and NOP. Other channels carry no messages. A message has neither a
- * segment table nor staging. */
+ * besides them, only ACK, NACK and NOP. Other channels carry no messages. A message is at most
+ * cfg.message_bytes long, and has neither a segment table nor staging. */
 static bool rx_channel_fits(const struct core_link *link, const struct core_chan *chan,
 			    const struct frame *frame)
 {
@@ -342,7 +342,8 @@ static void rx_stage_request(struct core_link *link, const struct frame *frame)
 	core_stage_more(link);
 }
 
-/* Does what an arrived frame without a place for its payload asks for, or tells. */
+/* Does what the arrived frame asks for, or records what it tells. Nothing is left to do for
+ * frames that only carry payload. */
 static tcpx_status rx_act(struct core_link *link, struct core_chan *chan, const struct frame *frame,
 			  const void *data)
 {

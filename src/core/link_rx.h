@@ -14,13 +14,14 @@
 struct core_link;
 
 enum core_rx_kind {
-	CORE_RX_NONE = 0, /* no payload: core_rx_end() follows at once */
+	CORE_RX_NONE = 0, /* no payload: the caller calls core_rx_end() at once */
 	CORE_RX_SCRATCH,  /* read the payload and drop it */
 	CORE_RX_REGION,	  /* DATA: the engine resolves key, offset and table */
-	CORE_RX_PROG,	  /* into the local side of prog, from `linear` on */
-	CORE_RX_MESSAGE,  /* an eager SEND: collect the payload for core_rx_end */
-	CORE_RX_NOTE,	  /* into note->data, from frame->linear on */
-	CORE_RX_LIST,	  /* READ_REQ: the table lists the pieces that the peer wants to read */
+	/* RDATA, SDATA: receive into the local side of `prog`, from `linear` on */
+	CORE_RX_PROG,
+	CORE_RX_MESSAGE, /* an eager SEND: collect the payload for core_rx_end */
+	CORE_RX_NOTE,	 /* NOTIFY: receive into note->data, from `linear` on */
+	CORE_RX_LIST,	 /* READ_REQ: the table lists the pieces that the peer wants to read */
 };
 /* Where the payload of an arriving frame goes. */
 struct core_rx {
@@ -36,8 +37,9 @@ struct core_rx {
  * before core_rx_end(). */
 tcpx_status core_rx_begin(struct core_link *link, uint32_t channel, const struct frame *frame,
 			  struct core_rx *out_rx);
-/* The receive call has returned although the frame is not complete; the next one begins. Both
- * return 1 if the frame is aborted: its rest goes to scratch memory. */
+/* core_rx_pause: the receive call has returned although the frame is not complete.
+ * core_rx_resume: the next receive call begins. Both return 1 if the frame is aborted: its rest
+ * goes to scratch memory. */
 int core_rx_pause(struct core_link *link, uint32_t channel);
 int core_rx_resume(struct core_link *link, uint32_t channel);
 /* The whole frame arrived. valid: its trailer says that the payload is right. status: TCPX_OK, the

@@ -37,7 +37,8 @@ static bool tx_next_nack(struct core_link *link, struct core_chan *chan, struct 
 	return true;
 }
 
-/* A CREDIT frame for the first kind of credit that has one due, or else for staging grants. */
+/* Makes *frame the CREDIT frame of the first kind of credit that has one due, or else of staging
+ * grants. False: none is due. */
 static bool tx_next_credit(struct core_link *link, struct frame *frame)
 {
 	int kind;
@@ -201,8 +202,8 @@ static uint64_t tx_allowance(struct core_link *link, struct core_job *job, uint6
 	return want;
 }
 
-/* Whether the channel has fewer messages in flight, or fewer bytes of staged sources, than it may
- * have. */
+/* Whether the channel's window is open: on a channel of plugin messages, fewer messages are in
+ * flight than may be; on another one, fewer bytes of staged sources. Does not look at the ring. */
 static bool chan_has_window(const struct core_link *link, const struct core_chan *chan)
 {
 	if (core_carries_messages(link, chan->index))
@@ -210,8 +211,9 @@ static bool chan_has_window(const struct core_link *link, const struct core_chan
 	return chan->inflight.filled_bytes < core_filled_window(&link->cfg);
 }
 
-/* Whether the channel may carry the job. Channels of plugin messages take jobs that go as messages,
- * while their window is open; other channels take the rest. */
+/* Whether the job fits the kind of the channel. Channels of plugin messages take jobs that go as
+ * messages, while their window is open; other channels take the rest. Small and bulk jobs are not
+ * told apart here. */
 static bool chan_takes_job(const struct core_link *link, const struct core_chan *chan,
 			   const struct core_job *job)
 {
@@ -252,8 +254,8 @@ static bool tx_cut(struct core_link *link, struct core_chan *chan, struct core_j
 		bytes = tx_allowance(link, job, bytes);
 	if (!bytes && job->kind != CORE_JOB_NOTE)
 		return false;
-	/* Enough bytes are in flight on this channel: more would wait in the transport and occupy
-	 * staging memory. */
+	/* If enough bytes are in flight on this channel, nothing is cut: more would wait in the
+	 * transport and occupy staging memory. */
 	if (job->fills && !job->small && !chan_has_window(link, chan))
 		return false;
 	if (job->path == CORE_PATH_REFERENCE && !job->small &&
@@ -388,8 +390,9 @@ static bool tx_next_piggyback(struct core_link *link, struct core_chan *chan, st
 	return true;
 }
 
-/* The channel has nothing to send. If bulk jobs wait but it is full, a kick for a chunk was lost on
- * it: kicks another idle channel that may carry the job and has room. */
+/* The channel `full` goes idle. If bulk jobs wait and its ring or its window has no room, a kick
+ * for a chunk was lost on it: kicks another idle channel that carries the same kind of chunks and
+ * has room. */
 static void tx_pass_kick_on(struct core_link *link, const struct core_chan *full)
 {
 	uint32_t i;
@@ -411,7 +414,7 @@ static void tx_pass_kick_on(struct core_link *link, const struct core_chan *full
 
 /* The order is: the notification that belongs to the chunk before; refusals; ACK, CREDIT and
  * requests (no place in the ring needed); control frames; small jobs and SENDs; bulk jobs; a NOP
- * that asks for an acknowledgement. Then the channel is idle. */
+ * that asks for an acknowledgement. If there is none of these, the channel becomes idle. */
 int core_tx_next(struct core_link *link, uint32_t channel, struct core_tx *tx)
 {
 	struct core_chan *chan = &link->chan[channel];

@@ -21,10 +21,11 @@ struct core_tx {
 	 * there is one */
 	const struct core_prog *prog;
 	struct core_cursor at;
-	uint32_t pieces;      /* of `prog`, in the payload; READ_REQ: in the request */
-	bool table;	      /* the frame has a table: the remote side of its pieces */
-	const void *bytes;    /* payload of a notification */
-	struct core_job *job; /* of a frame with prog; valid until the lock is released */
+	uint32_t pieces;   /* how many pieces of `prog` the payload has; READ_REQ: the request */
+	bool table;	   /* the frame has a table: the remote side of its pieces */
+	const void *bytes; /* payload of a notification */
+	/* what a frame with `prog` was cut of; valid until the lock is released */
+	struct core_job *job;
 };
 /* 1: *tx is the next frame and its call has begun; core_tx_pause or core_tx_sent follows. 0: there
  * is nothing to send, and a kick tells when there is. */
@@ -33,8 +34,8 @@ int core_tx_next(struct core_link *link, uint32_t channel, struct core_tx *tx);
  * aborted, and its rest is sent from scratch memory. As long as a transport keeps the buffers, the
  * send call stays open; a kick then asks the sender to take them back. */
 int core_tx_pause(struct core_link *link, uint32_t channel);
-/* Before the sender goes on with a paused frame. 1: the frame is aborted: its rest is sent from
- * scratch memory, and its trailer says ABORTED. */
+/* Called before the sender goes on with a paused frame. 1: the frame is aborted: its rest is sent
+ * from scratch memory, and its trailer says ABORTED. */
 int core_tx_resume(struct core_link *link, uint32_t channel);
 /* The frame under way arrives with wrong bytes: it counts as aborted even if it was
  * acknowledged. */

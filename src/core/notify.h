@@ -31,7 +31,7 @@ struct core_note {
 	/* its frame was cut right after the only frame of its WRITE, and is in a channel's ring */
 	bool piggybacked;
 	bool paid;		 /* it has cover: its cost is counted in cover.sent */
-	struct list_node node;	 /* link->notify.notes */
+	struct list_node node;	 /* in link->notify.notes */
 	struct list_node unpaid; /* in cover.unpaid while it waits for cover */
 	const void *data;
 };

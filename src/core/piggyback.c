@@ -11,8 +11,9 @@
 
 #include "core/link_priv.h"
 
-/* Whether the frame is all of a WRITE whose notification may follow at once. If so, cover for the
- * notification is paid. */
+/* Whether the frame is all of a WRITE, is no message of a plugin, and the WRITE has a
+ * notification of up to CORE_PIGGYBACK_BYTES that may follow at once: the ring has room for it,
+ * and there is cover, which is paid here. */
 bool core_piggyback_fits(struct core_link *link, const struct core_chan *chan,
 			 const struct frame *frame, struct core_job *job)
 {

@@ -50,7 +50,8 @@ uint64_t core_stage_take(struct core_link *link, uint64_t want, uint64_t left);
 void core_stage_free(struct core_link *link, uint64_t bytes);
 
 /* Whether the peer or a plugin may still read the job's source, because chunks of the job are in
- * flight by another path than the stream. */
+ * flight by another path than the stream. False if the link has failed, unless the peer has a
+ * lease (core_link_lease). */
 static inline bool core_job_source_read(const struct core_link *link, const struct core_job *job)
 {
 	return job->reading && (!link->dead || link->leased);

@@ -101,9 +101,9 @@ void core_rxseq_nack_forget(struct core_rxseq *rx, uint64_t seq)
 	}
 }
 
-/* Up to which sequence frames may be acknowledged: up to the first refusal that was not sent. If
- * acknowledgements waited until all refusals are sent, two sides with full rings would wait for
- * each other. */
+/* Up to which sequence frames may be acknowledged: those before the first refusal that was not
+ * sent. If acknowledgements waited until all refusals are sent, two sides with full rings would
+ * wait for each other. */
 static uint64_t rxseq_ack_upto(const struct core_rxseq *rx)
 {
 	uint64_t upto = rx->applied;

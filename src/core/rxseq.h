@@ -59,8 +59,8 @@ static inline void core_rxseq_begin(struct core_rxseq *rx, uint64_t seq)
 /* The frame with this sequence asks to be acknowledged as soon as it is applied. */
 void core_rxseq_asked(struct core_rxseq *rx, uint64_t seq);
 
-/* Whether the sequence is finished: applied, refused or aborted. A staged chunk is not before its
- * copy to the destination has ended. */
+/* Whether the sequence is finished: applied, refused or aborted. A staged chunk is finished only
+ * when its copy to the destination has ended. */
 static inline bool core_rxseq_through(const struct core_rxseq *rx, uint64_t seq)
 {
 	return seq <= rx->applied || rx->done[seq % CORE_RING / 64] & 1ull << (seq % 64);
@@ -88,9 +88,9 @@ const struct core_nack *core_rxseq_nack_next(struct core_rxseq *rx);
 /* The peer has acknowledged the NACK for `seq`, so a fence need not repeat the refusal. */
 void core_rxseq_nack_forget(struct core_rxseq *rx, uint64_t seq);
 
-/* The acknowledgement to send. False: none is due. busy: the transport still receives the last
- * frame. *out_applied: sequences up to it are applied or refused. *out_taken: frames up to it were
- * taken out of the transport. */
+/* The acknowledgement to send. False: none is due, or a refusal must be sent before it. busy: the
+ * transport still receives the last frame. *out_applied: sequences up to it are applied or
+ * refused. *out_taken: frames up to it were taken out of the transport. */
 bool core_rxseq_ack_next(struct core_rxseq *rx, bool busy, uint64_t *out_applied,
 			 uint64_t *out_taken);
 

@@ -26,8 +26,9 @@ bool core_job_has_more(const struct core_job *job)
 	return job->linear < job->end;
 }
 
-/* Whether the job's source allows a frame to be cut now: the bytes of a staged one must be
- * filled. */
+/* Whether a frame of the job is still to be cut, and its source allows that now. Of a staged
+ * source the next byte must be filled, unless a chunk is sent again or a SEND is not announced
+ * yet. */
 bool core_job_cuttable(const struct core_job *job)
 {
 	if (!core_job_has_more(job) || job->retransmit || !job->fills)
@@ -118,7 +119,7 @@ bool core_carries_bulk(const struct core_link *link, uint32_t channel)
 	return true;
 }
 
-/* Tells the channel's sender that there is something to send, if the channel had gone idle. */
+/* Tells the channel's sender that there is something to send, if the channel is up and idle. */
 void core_kick(struct core_link *link, struct core_chan *chan)
 {
 	if (chan->state != CORE_CHAN_UP || !chan->idle)
@@ -140,7 +141,8 @@ void core_kick_small(struct core_link *link)
 		core_kick(link, &link->chan[i]);
 }
 
-/* Kicks as many idle bulk channels as there are chunks in `bytes` bytes. */
+/* Kicks as many idle bulk channels as there are chunks in `bytes` bytes. While no bulk channel
+ * for streams is up, kicks the priority channel. */
 void core_kick_bulk(struct core_link *link, uint64_t bytes)
 {
 	uint32_t i, bulk = core_stream_channels(link);

@@ -31,7 +31,9 @@ struct core_sendq {
 	uint32_t ncancelled;
 	/* where the search for a channel to kick begins; grows with each search */
 	uint32_t rotor;
-	bool sends_first; /* whose turn it is: SENDs and small jobs alternate */
+	/* the last search for a small frame began with SENDs; the next one begins with small
+	 * jobs */
+	bool sends_first;
 };
 
 void core_sendq_init(struct core_sendq *sendq);

@@ -98,7 +98,8 @@ void core_recv_applied(struct core_link *link, struct core_xfer *xfer, tcpx_stat
 	core_xfer_check(link, xfer);
 }
 
-/* Matches RECVs with SENDs that have arrived, in order, as long as there are both. */
+/* Matches RECVs with SENDs that have arrived, in the order of the SENDs' numbers, until the RECVs
+ * are used up or the next SEND has not arrived. */
 void core_sendrecv_match(struct core_link *link)
 {
 	while (!list_empty(&link->sendrecv.receives) && !list_empty(&link->sendrecv.sends)) {
@@ -298,7 +299,8 @@ bool core_send_acquire(struct core_link *link, struct core_xfer *xfer)
 }
 
 /* Acquires credit for all SENDs that wait, in the order in which the peer returns it, so that the
- * sources of those after the first one are filled as well. */
+ * sources of those after the first one are filled as well. Does nothing while CANCELs of SENDs
+ * wait for credit. */
 void core_sendrecv_acquire(struct core_link *link)
 {
 	struct list_node *pos;

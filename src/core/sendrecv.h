@@ -16,7 +16,8 @@ struct core_send {
 	/* it has acquired its part of the eager budget, which SENDs acquire in the order of their
 	 * numbers */
 	bool has_credit;
-	bool eager; /* its bytes leave in its first frame (SEND); otherwise that is an RTS */
+	/* its bytes leave in its first frame (SEND); otherwise its first frame is an RTS */
+	bool eager;
 };
 
 /* The part of a core_xfer for a RECV. */

@@ -18,8 +18,8 @@ static void stage_out_trim(struct core_stage_out *out)
 	out->due = true;
 }
 
-/* No STAGE_REQ frame is due while the grants suffice for all requests and for half of what may be
- * kept without a request. */
+/* If the peer lets us keep grants without a request, no STAGE_REQ frame is due while the grants
+ * suffice for all requests and for half of what may be kept. */
 bool core_stage_out_request(struct core_stage_out *out, uint64_t bytes)
 {
 	out->requested += bytes;

@@ -12,7 +12,8 @@ static inline uint64_t core_status_pack(tcpx_status status)
 	return (uint64_t)(uint32_t)(-(int)status);
 }
 
-/* The status that the peer sent as `value`; ERR_REMOTE if no status has this code (above 99). */
+/* The status that the peer sent as `value`; ERR_REMOTE for codes above 99, which no status has.
+ * Codes up to 99 are not checked. */
 static inline tcpx_status core_status_unpack(uint64_t value)
 {
 	if (value == 0)

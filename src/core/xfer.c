@@ -237,7 +237,9 @@ void core_xfer_check(struct core_link *link, struct core_xfer *xfer)
 	}
 }
 
-/* Tells the peer that the transfer has ended here early. Does nothing if the peer needs no word. */
+/* Tells the peer that the transfer has ended here early. Does nothing for a WRITE, for a READ of
+ * which nothing was requested, for a SEND whose end the peer has told, and for a RECV without a
+ * SEND. */
 static void xfer_cancel_at_peer(struct core_link *link, struct core_xfer *xfer)
 {
 	struct frame frame = {.type = FRAME_CANCEL, .xfer = xfer->id};

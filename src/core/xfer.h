@@ -15,11 +15,11 @@
 
 enum core_xfer_state {
 	CORE_IDLE = 0, /* never posted */
-	CORE_ACTIVE,
+	CORE_ACTIVE,   /* posted, and not all bytes are in place */
 	/* all bytes are in place, and the peer has not yet taken the notification */
 	CORE_NOTIFYING,
 	CORE_ENDING, /* the status is decided, and the memory is still in use */
-	CORE_FINAL
+	CORE_FINAL   /* ended: ops->ended() was called */
 };
 
 struct core_note;

@@ -184,9 +184,9 @@ static bool account_claim(struct engine_peer *peer, uint64_t bytes)
 	return true;
 }
 
-/* Called under account.lock. Whether there is enough for `bytes` that a peer requests ahead. Such
- * memory may stay unused for long, so these requests get at most half of what is there beyond the
- * shares. */
+/* Called under account.lock. Whether a peer may get `bytes` that it requests ahead. Such memory
+ * may stay unused for long, so these requests get at most half of what links may get beyond their
+ * shares. Whether the budget has so much left is not checked here. */
 static bool account_has_plenty(const struct session_account *account, uint64_t bytes)
 {
 	return account->extra <= account->budget / 4 &&
@@ -247,8 +247,8 @@ void account_give(struct engine_peer *peer, uint64_t bytes)
 	account_wake(session);
 }
 
-/* Offers memory to the peer that has waited longest. False: the peer still waits. Control thread;
- * that thread also ends peers, so the peer cannot end meanwhile. */
+/* Offers memory to a peer that waits. False: the peer still waits. Control thread; that thread
+ * also ends peers, so the peer cannot end meanwhile. */
 static bool account_serve(struct engine_peer *peer)
 {
 	struct session_account *account = &peer->link.session->account;
@@ -268,7 +268,8 @@ static bool account_serve(struct engine_peer *peer)
 	return !waits;
 }
 
-/* Control thread. Offers memory to the peers that wait, until one of them still waits. */
+/* Control thread. Offers memory to the peers that wait, oldest first, and stops at the first one
+ * that must go on waiting. */
 static void account_offer(struct engine_session *session)
 {
 	struct session_account *account = &session->account;

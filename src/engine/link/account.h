@@ -51,7 +51,8 @@ struct peer_account {
 
 void account_init(struct engine_session *session);
 void account_fini(struct engine_session *session);
-/* Sets the budget from the session's options. */
+/* Sets the budget, the share of a link (half of the budget divided by `peers`, within limits) and
+ * the notification budget from the session's options. */
 void account_open(struct engine_session *session, uint64_t memory, uint64_t notify, uint32_t peers);
 /* bytes in use: allocated, or occupied by notifications that arrived */
 uint64_t account_bytes(struct engine_session *session);

@@ -20,8 +20,8 @@ static struct mem_stager *stager_of(const struct stage_block *block)
 	return block->share ? &block->share->stager : NULL;
 }
 
-/* The memory of a new block: from its pool, or ordinary memory if `want` allows that. NULL:
- * none. */
+/* The memory of a new block: from its pool, or ordinary memory if `want` allows that. NULL: there
+ * is none; *out_waits as block_open(). */
 static uint8_t *block_memory(struct stage_block *block, struct engine_peer *peer,
 			     enum block_want want, bool *out_waits)
 {

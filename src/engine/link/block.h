@@ -44,7 +44,8 @@ struct stage_share {
 	struct mem_stager stager;
 	struct engine_peer *peer;
 	struct stage_share *next;
-	/* under lock: the data may have to wait for the peer, so other clients are served first */
+	/* under lock: what is filled next may have to wait for the peer, so other clients are
+	 * served first */
 	bool ahead;
 	uint32_t spilled; /* under lock: how many of its blocks are ordinary memory */
 };

@@ -22,7 +22,7 @@
 /* holds a batch of frames; the largest table; a payload that is copied */
 #define ENGINE_TX_BUFFER (128u << 10)
 #define ENGINE_RX_BUFFER (FRAME_TABLE_MAX + 4096)
-#define ENGINE_COPY_BYTES CORE_SMALL_BYTES /* larger payloads are never copied */
+#define ENGINE_COPY_BYTES CORE_SMALL_BYTES /* largest payload that may be copied */
 
 struct engine_stage;
 struct mem_region;

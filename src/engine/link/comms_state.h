@@ -12,8 +12,8 @@ enum comms_op {
 	COMMS_CONNECT,
 	COMMS_ACCEPT,
 	COMMS_REGISTER,
-	COMMS_FIRST_OUT, /* sends and receives the first messages: comms_first.c */
-	COMMS_FIRST_IN,
+	COMMS_FIRST_OUT, /* sends our first message: comms_first.c */
+	COMMS_FIRST_IN,	 /* receives the peer's first message */
 	COMMS_OPS
 };
 
@@ -52,8 +52,8 @@ struct comms_end {
 struct comms_acked {
 	uint64_t seq;
 	int64_t since_ns; /* since when `waits` has been set */
-	/* then messages were in flight, and none had been acknowledged since the heartbeat
-	 * before */
+	/* at the last heartbeat messages were in flight, and none had been acknowledged since the
+	 * heartbeat before */
 	bool waits;
 };
 
@@ -70,7 +70,7 @@ struct engine_comms {
 	uint8_t *bounce;
 	struct comms_gpu *gpu;
 	struct comms_gpu_op *gpu_op;
-	/* comms_job: first the worker's, after the stop the control thread's */
+	/* comms_job; used by the worker, and after the channel's stop by the control thread */
 	struct list_node jobs;
 	struct comms_acked acked;
 	int64_t deadline_ns; /* when the setup, or later the closing, must be done */
@@ -114,7 +114,8 @@ struct engine_peer_comms {
 	int64_t cause_ns;
 };
 
-/* Whether a comm may still read memory of requests. Control thread. */
+/* Whether comms that no channel uses any more may still read memory of requests: some are not
+ * closed yet, or a call on them has not returned. Does not look at comms in use. Control thread. */
 static inline bool comms_lend(const struct engine_peer *peer)
 {
 	return peer->comms && (peer->comms->staying || !list_empty(&peer->comms->closing));

@@ -18,9 +18,9 @@ struct link_wake {
 	/* under lock: masks of channels (bit: index) that may be dialled again; that must be
 	 * closed */
 	uint64_t free_mask, close_mask;
-	bool failed;		   /* under lock: the core cannot go on, because of */
-	tcpx_status failed_status; /* this status */
-	struct fence_out *fences;  /* under lock: fences to send */
+	bool failed; /* under lock: the core cannot go on, because of failed_status */
+	tcpx_status failed_status;
+	struct fence_out *fences; /* under lock: fences to send */
 	struct list_node
 		buried; /* under lock: requests that were released while active and have ended */
 };
@@ -35,7 +35,8 @@ struct fence_out {
 
 /* Callers of tcpx_peer_flush(). */
 struct link_flush {
-	_Atomic uint32_t word, waiters; /* word: a futex that counts ended transfers */
+	/* word: a futex that counts ended transfers; waiters: how many callers wait */
+	_Atomic uint32_t word, waiters;
 };
 
 /* The staging memory that a session may use. session.queue.lock. */

@@ -60,7 +60,8 @@ struct engine_peer *peer_linked(struct engine_session *session, const uint8_t *u
 /* whether the peer has this uuid */
 bool peer_is(struct engine_peer *peer, const uint8_t *uuid);
 
-/* For any thread: a deadline may be earlier than the one that the session's timer is set to. */
+/* Makes the control thread set the session's timer again, because a deadline may be earlier than
+ * the one that the timer is set to. Any thread. */
 void session_timer_kick(struct engine_session *session);
 
 #endif

@@ -13,7 +13,8 @@ struct here here_now(void)
 	struct here here = {0};
 
 	if (sys_iface_list(&here.ifaces, &here.count) != TCPX_OK)
-		/* no address then counts as one of this host or as directly reachable */
+		/* only loopback addresses then count as ones of this host, and none as directly
+		 * reachable */
 		here.count = 0;
 	return here;
 }

@@ -14,12 +14,13 @@ struct here {
 	unsigned count;
 };
 
-/* On failure the list is empty. */
+/* Reads the addresses now. If that fails, the list is empty. */
 struct here here_now(void);
 void here_free(struct here *here);
 /* Whether the address is one of `here` or a loopback address. */
 bool here_is(const struct here *here, const struct sockaddr_storage *addr);
-/* Whether packets from local reach addr without a router. */
+/* Whether an interface of `here` has the address `local` and `addr` is in its subnet, so that
+ * packets need no router. */
 bool here_is_direct(const struct here *here, const struct sockaddr_storage *local,
 		    const struct sockaddr_storage *addr);
 /* whether the address belongs to this host now */

@@ -23,7 +23,7 @@ struct link_pins {
 	/* stopped channels with pinned frames, whose fence has not arrived */
 	struct list_node lost;
 	struct list_node fenced; /* stopped channels whose fence has arrived */
-	struct list_node unheld; /* frames whose pins have ended */
+	struct list_node unheld; /* pins that have ended */
 };
 
 void hold_peer_init(struct engine_peer *peer);

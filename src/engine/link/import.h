@@ -8,7 +8,8 @@
 struct engine_import {
 	struct handle_slot slot;
 	struct engine_session *session;
-	uint64_t peer_id, link_id; /* handle by which it was imported; handle of that peer's link */
+	/* handle of the peer that it was imported with; handle of that peer's link */
+	uint64_t peer_id, link_id;
 	struct wire_token token;
 };
 

@@ -21,7 +21,7 @@ struct reconnect_target;
 struct peer_inbound {
 	bool live; /* it is counted in session_inbound.live */
 	uint64_t source;
-	struct list_node half, dead;
+	struct list_node half, dead; /* in session_inbound.half; in session_inbound.dead */
 };
 
 /* The peer's data channels through shared memory: peer/peer_local.h. */
@@ -29,8 +29,8 @@ struct peer_local {
 	bool answers;	/* the peer answers whether it accepts a channel */
 	uint32_t tries; /* dials that the peer ended without an answer */
 	struct peer_local_dial *dial[CORE_CHANNELS_MAX];
-	bool have_offer; /* the peer has offered shared memory, */
-	bool offered;	 /* or this side has */
+	bool have_offer; /* the peer has offered shared memory, and this side has not given it up */
+	bool offered;	 /* this side has offered shared memory */
 	uint8_t nonce[LOCAL_NONCE_BYTES];
 	char name[LOCAL_NAME_MAX];
 };

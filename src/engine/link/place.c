@@ -14,7 +14,8 @@ static struct {
 	struct cpus allowed;
 } place;
 
-/* Called on the thread that serves the GPU with this PCI address. */
+/* Called on the thread that serves the GPU with this PCI address: pins the thread to CPUs near
+ * the GPU if the process may use any of them. */
 static void place_gpu_thread(const char *text)
 {
 	pci_addr pci;

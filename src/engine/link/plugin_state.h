@@ -33,7 +33,7 @@ struct engine_plugin {
 	bool chosen;
 	/* messages for the GPU are received into host memory and copied from there */
 	bool host_recv;
-	_Atomic uint32_t uncovered; /* regions whose pages the driver does not export */
+	_Atomic uint32_t uncovered; /* number of regions whose pages the driver does not export */
 };
 
 /* Whether memory of the region may go as messages. Any thread. */

@@ -28,8 +28,8 @@ struct link_prefill {
 void prefill_pump(struct engine_peer *peer);
 
 /* A READ_REQ of the peer begins to arrive: wakes a device whose memory is sent to this peer,
- * because it will be read soon; of several, the one that was used first most recently. No lock
- * held. */
+ * because it will be read soon; of several devices, the one that this peer began to use last. No
+ * lock held. */
 void prefill_asked(struct engine_peer *peer);
 /* Called by the core under link.lock. due: there may be slices to fill. drop: the job needs its
  * present slices no more. */

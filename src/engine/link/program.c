@@ -132,8 +132,8 @@ static tcpx_status local_index(struct builder *b, uint64_t id, uint32_t *out_ind
 	return TCPX_OK;
 }
 
-/* Appends the key of a peer's region to the request's table, and notes what all remote memory
- * allows. */
+/* Appends the key of a peer's region to the request's table, and updates what all remote memory
+ * of the request allows. */
 static tcpx_status remote_add(struct builder *b, uint64_t id, uint32_t *out_index)
 {
 	struct engine_request *request = b->request;

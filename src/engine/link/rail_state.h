@@ -56,8 +56,9 @@ struct peer_rails {
 	bool segments_told, hole_said;
 	/* acknowledged bytes of the control connection, when they were looked at last */
 	uint64_t ctl_acked_bytes;
-	int64_t ctl_looked_ns;	 /* when ctl_acked_bytes was looked at */
-	int64_t ctl_answered_ns; /* more was acknowledged after this time */
+	int64_t ctl_looked_ns; /* when ctl_acked_bytes was looked at */
+	/* a time after which more bytes of the control connection were acknowledged */
+	int64_t ctl_answered_ns;
 	/* until this time channels that were given up are being dialled again */
 	int64_t replacing_ns;
 	uint8_t of_channel[CORE_CHANNELS_MAX]; /* the rail over which each channel was dialled */

@@ -93,8 +93,8 @@ struct engine_stage {
 	struct comms_job *job;	  /* the payload is a message that arrives in pieces */
 	struct engine_map **maps; /* of moves: the mappings that they read */
 	uint32_t nmaps;
-	/* Releases job and maps; may be NULL. Called when the copies have ended, and again with
-	 * last set when the stage ends. No lock held. */
+	/* Releases `job` and `maps`; may be NULL. Called when the copies have ended, and again
+	 * with `last` true when the stage ends. No lock held. */
 	void (*release)(struct engine_stage *stage, bool last);
 	_Atomic uint32_t refs;
 	struct list_node node; /* link.prefill.deliveries */

@@ -6,7 +6,7 @@
 #include "engine/link/engine.h"
 
 /* Called by the channel's tx owner: copies pieces of the frame's own memory to `out`. False: a
- * part of it is gone. */
+ * part of it is gone. Checks this only if tx->vanishing is set. */
 bool vanish_gather(const struct chan_tx *tx, const struct iovec *iov, uint32_t n, uint8_t *out);
 
 /* A part of these pieces, which belong to the frame under way, is gone and cannot be read or

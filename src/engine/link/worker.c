@@ -90,7 +90,8 @@ static void worker_put_buried(struct engine_worker *worker)
 static _Atomic int64_t looked_ns; /* time of the last worker_looked() */
 static _Atomic bool look_room;	  /* the machine has enough cores to count worker_looked() calls */
 
-/* Whether workers may spin: they must not take cores from the threads that they wait for. */
+/* Whether workers may spin: there are several workers, and at least two usable cores for each.
+ * Workers must not take cores from the threads that they wait for. */
 static bool worker_may_spin(void)
 {
 	return sys_cpu_usable() >= 2 * engine_runtime.nworkers && engine_runtime.nworkers > 1;
@@ -109,9 +110,10 @@ bool worker_watched(void)
 	return look_ns && clock_now_ns() - look_ns < WATCH_NS;
 }
 
-/* Whether to spin: the worker was roused; or sessions poll busily; or an application polls as fast
- * as it can, which would wait for little but the wake-up of the priority channels' worker.
- * moved_ns: when the worker last had something to do. */
+/* Whether to spin. A worker that was roused does, until ROUSE_NS later. Another one does for
+ * SPIN_NS after it had something to do (moved_ns), if sessions poll busily; the worker of the
+ * priority channels also if an application polls as fast as it can, which would wait for little
+ * but this worker's wake-up. */
 static bool worker_spins(const struct engine_worker *worker, int64_t moved_ns)
 {
 	bool busy = atomic_load(&mem_busy_sessions) > 0;
@@ -157,8 +159,8 @@ static void let_others_run(struct turn *turn)
 /* after so long without a look the worker forgets the channel, and sleeps without a time limit */
 #define FORGET_NS (20 * CLOCK_MS_NS)
 
-/* Under worker.lock. Takes back the channels on which no application polls any more. True: some
- * are left. */
+/* Under worker.lock. Takes back the channels on which no application polls any more. True:
+ * channels are left that the worker must look at again. */
 static bool worker_takes_back(struct engine_worker *worker)
 {
 	struct list_node *at = worker->looked_at.next;
@@ -330,8 +332,9 @@ void worker_look_at(struct engine_chan *chan)
 		worker_wake(worker);
 }
 
-/* The channel has something to send: makes its worker call calls->kicked() soon. Does nothing while
- * the transport is full, since epoll then reports when it takes more. */
+/* The channel has something to send: makes its worker call calls->kicked() soon. Does nothing
+ * while the transport is full, since epoll then reports when it takes more, unless the peer reads
+ * the frame's memory (tx.lent). */
 void worker_kick(struct engine_chan *chan)
 {
 	if (!atomic_load(&chan->tx_blocked) || atomic_load(&chan->tx.lent))

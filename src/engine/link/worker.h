@@ -23,8 +23,8 @@ void worker_look_at(struct engine_chan *chan);
 void worker_bury(struct engine_chan *chan); /* takes over a reference, dropped after the round */
 /* An application polled and found nothing, so the worker of the priority channels may spin. */
 void worker_looked(void);
-/* Whether an application polled just now, so that the worker of the priority channels may be
- * awake. */
+/* Whether an application polled less than WATCH_NS ago, so that the worker of the priority
+ * channels may be awake. Always false on a machine with too few cores. */
 bool worker_watched(void);
 bool worker_is_current(const struct engine_worker *worker);
 
