@@ -95,8 +95,8 @@ int chan_wait_send(struct engine_chan *chan)
 	return ready;
 }
 
-/* Called after sending, when the worker no longer waits for the transport to take more: removes
- * that event from what epoll reports. Does nothing while the transport is full. */
+/* Called after sending. Unless the transport is full (tx_blocked), epoll no longer reports that
+ * it takes more. */
 void chan_sent_all(struct engine_chan *chan)
 {
 	uint32_t events;
@@ -128,8 +128,8 @@ static bool owner_take(_Atomic int *owner)
 }
 
 /* Ends the calling thread's ownership of a direction, and closes the direction if the channel was
- * stopped. True: another thread asked for the direction meanwhile, so the caller makes a thread
- * look for work again. */
+ * stopped. True: another thread asked for the direction meanwhile, so the caller must make a
+ * thread look for work again. */
 static bool owner_leave(struct engine_chan *chan, _Atomic int *owner)
 {
 	int state = OWNER_BUSY;

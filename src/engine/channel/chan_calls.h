@@ -26,7 +26,7 @@ void chan_rx_leave(struct engine_chan *chan);
 int chan_wait_recv(struct engine_chan *chan);
 void chan_keep_recv(struct engine_chan *chan);
 int chan_wait_send(struct engine_chan *chan);
-/* if the transport takes more: epoll no longer reports that */
+/* unless the transport is full: epoll no longer reports that it takes more */
 void chan_sent_all(struct engine_chan *chan);
 
 /* chan_stop.c */
@@ -52,14 +52,14 @@ void chan_sample_all(struct engine_chan *const *chans, uint32_t count);
 
 /* chan_tx.c, chan_rx.c. The owner of the direction calls chan_*_run(), the control thread
  * chan_*_drop() for a stopped channel. chan_tx_run() sends until nothing is left, the transport
- * is full, or budget bytes are sent. */
+ * is full, or `budget` bytes are sent. */
 void chan_tx_run(struct engine_chan *chan, uint64_t budget);
 void chan_tx_drop(struct engine_chan *chan);
 /* lease.c, control thread: called for a stopped channel that lent memory which the peer may still
  * read. Keeps that memory in use, by the core_io of the channel's last frame, until the peer has
  * ended reading. */
 void lease_start(struct engine_chan *chan);
-/* Receives until the transport has nothing more or about budget bytes have come. */
+/* Receives until the transport has nothing more or about `budget` bytes have come. */
 void chan_rx_run(struct engine_chan *chan, uint64_t budget);
 void chan_rx_drop(struct engine_chan *chan);
 /* Called before the worker sleeps. In the middle of a large payload it sets the transport's

@@ -15,7 +15,9 @@
 #define TX_BUDGET (1u << 20)   /* most bytes that one channel sends in one turn */
 #define RX_BUDGET (512u << 10) /* most bytes that one channel receives in one turn */
 
-/* Runs the sender on this thread, or makes the thread that runs it look for work again. */
+/* Runs the sender on this thread, or makes the thread that runs it look for work again; for a
+ * plugin channel kicks the worker instead. Does nothing while the transport is full, unless
+ * memory is lent. */
 void chan_tx_kick(struct engine_chan *chan)
 {
 	bool mine = worker_is_current(chan->worker);

@@ -69,7 +69,7 @@ static void rx_to_scratch(struct chan_rx *rx)
 	rx->aborted = true;
 }
 
-/* Sets iov to the memory for the next bytes of the payload, at most max bytes: the destination,
+/* Sets iov to the memory for the next bytes of the payload, at most `max` bytes: the destination,
  * or scratch if the frame is aborted. Returns the number of pieces; *out_bytes is their sum. */
 static uint32_t rx_next_pieces(struct chan_rx *rx, struct iovec *iov, uint64_t max,
 			       uint64_t *out_bytes)

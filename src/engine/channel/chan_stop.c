@@ -36,7 +36,7 @@ static bool direction_close(_Atomic int *owner)
 	return state == OWNER_FREE;
 }
 
-/* Tears the channel down. No direction has an owner, and none will get one. */
+/* Tears down a channel both of whose directions are closed, so that no thread can own one. */
 static void chan_take_down(struct engine_chan *chan)
 {
 	struct engine_worker *worker = chan->worker;

@@ -14,7 +14,7 @@
 
 #define BATCH_BYTES (32u << 10) /* bytes of small frames gathered for one call */
 
-/* Sent in place of the rest of an aborted chunk. */
+/* These bytes are sent in place of the rest of an aborted chunk. */
 static const uint8_t zeros[64u << 10];
 
 static void tx_put_trailer(const struct frame *frame, bool valid, uint8_t *out)
@@ -192,8 +192,8 @@ static bool tx_trailer_open(const struct chan_tx *tx, const struct net_lent *len
 }
 
 /*
- * Stops reading the frame from the caller's memory. A lent piece is taken back: now, or after the
- * peer has read it if the peer is reading it now.
+ * Stops reading the frame from the caller's memory. A lent piece is taken back at once, or, if the
+ * peer is reading it, when the peer has read it.
  *
  * If the transport has the trailer already, that trailer says VALID. Then the frame is torn if a
  * piece came back unread, which the peer sees too; otherwise the peer gets the whole frame.
@@ -294,8 +294,8 @@ static tcpx_status tx_send_once(struct engine_chan *chan, uint64_t *sum)
 	return status;
 }
 
-/* Called by the tx owner. Sends until nothing is left, the transport is full, or budget bytes are
- * sent. In the last case kicks the worker, which serves its other channels before it goes on
+/* Called by the tx owner. Sends until nothing is left, the transport is full, or `budget` bytes
+ * are sent. In the last case kicks the worker, which serves its other channels before it goes on
  * here. */
 void chan_tx_run(struct engine_chan *chan, uint64_t budget)
 {

@@ -279,8 +279,8 @@ uint32_t comms_given_up(const struct engine_peer *peer)
 	return count;
 }
 
-/* Whether the plugin may follow connect handles that the peer sent: the peer proved a key, or all
- * peers are trusted (TCPX_PLUGIN_TRUST_PEERS). */
+/* Whether the plugin may follow connect handles that the peer sent: the link was dialled with a
+ * key file's key, or all peers are trusted (TCPX_PLUGIN_TRUST_PEERS). */
 static bool peer_is_trusted(const struct engine_peer *peer)
 {
 	return peer->dialling.hello.auth == WIRE_AUTH_KEY || config_bool(CONFIG_PLUGIN_TRUST_PEERS);

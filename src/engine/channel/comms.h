@@ -52,7 +52,7 @@ tcpx_status comms_nics_pick(struct engine_plugin *plugin, const char *names,
 
 const struct engine_nic *comms_nic(const struct engine_comms *comms); /* comms_words.c */
 const char *comms_nic_name(const struct engine_comms *comms);	      /* any thread */
-bool comms_relayed(const struct engine_comms *comms); /* receives land on another GPU; any thread */
+bool comms_relayed(const struct engine_comms *comms); /* whether another GPU receives; any thread */
 /* comms_gpu.c: how messages are unpacked, as TCPX_UNPACK_IMPL spells it; "": they are not. */
 const char *comms_unpack_text(const struct engine_comms *comms);
 /* comms_words.c, any thread: copies text, with channel and NIC in front unless text begins with
@@ -104,7 +104,7 @@ void comms_free(struct engine_comms *comms);
 /* If no plugin channel is up for TCPX_MESSAGE_TIMEOUT_MS, requests that need one fail. */
 void comms_strand_later(struct engine_peer *peer);
 void comms_slot_set(struct engine_peer *peer, uint32_t channel, struct engine_comms *comms);
-/* Begins to close comms that are in no slot. lost: at the end the core is told of the loss. */
+/* Begins to close comms that the caller took out of its slot. lost: at the end tells the core. */
 void comms_close(struct engine_comms *comms, bool lost);
 void comms_close_step(struct engine_comms *comms); /* when closed, comms is freed */
 /* Whether the channel failed only because the peer ended it, so that the peer knows more. */
@@ -142,7 +142,7 @@ void comms_forget(struct engine_peer *peer, struct mem_region *region);
 void comms_mem_step(struct engine_comms *comms);
 /* Whether memory is being registered. The peer cannot acknowledge a frame that waits for that. */
 bool comms_mem_begins(struct engine_comms *comms);
-/* Abandons operations that run. No message may be posted any more. */
+/* Abandons operations that run. The caller makes sure that no message is posted any more. */
 void comms_mem_stop(struct engine_comms *comms);
 /* Releases the regions that were registered with a closed comm. */
 void comms_mem_drop(struct engine_comms *comms);

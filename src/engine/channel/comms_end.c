@@ -44,7 +44,8 @@ static bool any_channel_up(const struct engine_peer_comms *table)
 	return false;
 }
 
-/* The timer that comms_strand_later() set. */
+/* Runs when the time that comms_strand_later() set is over: fails requests that need a plugin
+ * channel, unless one is up. */
 static void comms_strand_due(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_peer_comms *table = LIST_ENTRY(timer, struct engine_peer_comms, strand);
@@ -302,8 +303,8 @@ bool comms_follows(struct engine_comms *comms)
 	return same;
 }
 
-/* Keeps the reason of a loss for tcpx_request_error(). first: this end saw the failure first, so
- * its reason replaces an earlier one, even of another channel. */
+/* Keeps the reason of a loss for tcpx_request_error(). `first`: this end saw the failure before
+ * the peer reported it, so its reason replaces an earlier one, even of another channel. */
 static void loss_keep_reason(struct engine_peer *peer, const char *why, bool first)
 {
 	link_lock(&peer->link);
@@ -337,7 +338,7 @@ bool comms_rests(const struct engine_peer *peer, uint32_t channel)
 	return slot && slot->rests_ns > clock_now_ns();
 }
 
-/* The channel no longer has a call under way. */
+/* Called when the channel has no call under way any more: ends what comms_stays() began. */
 static void comms_stay_end(struct engine_comms *comms)
 {
 	comms->peer->comms->staying -= comms->end.stays;

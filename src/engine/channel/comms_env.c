@@ -13,7 +13,7 @@
 #define CHUNK_NAME "NCCL_DYNAMIC_CHUNK_SIZE"
 #define TCPX_MARK "TCPX" /* part of the names of plugins that read these variables */
 
-/* This machine, as gpudirect_env_check() takes it. */
+/* Describes this machine in the form that gpudirect_env_check() takes. */
 struct question {
 	struct gpudirect_place place;
 	struct gpudirect_nic nics[GPUDIRECT_NICS_MAX];
@@ -121,7 +121,7 @@ static void env_add_named(struct question *q, const char *names)
 	}
 }
 
-/* Writes up to max problems to out and returns their number. */
+/* Writes up to max problems to `out` and returns their number. */
 static unsigned env_check(struct question *q, struct gpudirect_problem *out, unsigned max)
 {
 	unsigned count;

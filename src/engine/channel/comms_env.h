@@ -21,16 +21,16 @@
  * the user made. */
 tcpx_status comms_env_settings(size_t message_bytes, struct gpudirect_setting *out_settings,
 			       unsigned max, unsigned *out_count);
-/* Lists the problems of the environment, fatal ones first, at most max, for the NICs that nics
- * names. nics "" or "all": the NICs of this machine's GPUs. */
+/* Lists the problems of the environment, fatal ones first, at most max, for the NICs in the list
+ * `nics`; "" or "all": the NICs of this machine's GPUs. */
 tcpx_status comms_env_problems(const char *nics, size_t message_bytes,
 			       struct gpudirect_problem *out_problems, unsigned max,
 			       unsigned *out_count);
 /* Whether a plugin of that name reads these variables. */
 bool comms_env_reads(const char *plugin_name);
-/* Checks the environment before the plugin reads it, for the NICs that nics names; "" or "all":
- * the NICs of this machine's GPUs. ERR_UNSUPPORTED: there is a fatal problem. The last error has
- * the first one and how to repair it; the log has all problems. */
+/* Checks the environment before the plugin reads it, for the NICs in the list `nics`; "" or
+ * "all": the NICs of this machine's GPUs. ERR_UNSUPPORTED: there is a fatal problem. The last
+ * error has the first one and how to repair it; the log has all problems. */
 tcpx_status comms_env_before(const struct comms_place *place, const char *nics,
 			     uint32_t message_bytes);
 /* Checks the environment after the plugin started, for the NICs that the session uses. Result as

@@ -67,7 +67,7 @@ tcpx_status comms_gpu_mode(const char *text, struct engine_plugin *plugin)
 		text);
 }
 
-/* A GPU that is current, and what was current before. */
+/* Keeps a GPU that this thread has made current, and what was current before. */
 struct entered {
 	struct sys_cuda_gpu *gpu;
 	struct sys_cuda_scope scope;
@@ -108,7 +108,7 @@ static void gpu_leave(void *arg, int gpu, void *before)
 
 const struct net_gpu_ops comms_gpu_ops = {gpu_enter, gpu_leave};
 
-/* The number of bytes from address at to the end of the allocation that contains it, or
+/* Returns the number of bytes from address `at` to the end of the allocation that contains it, or
  * POOL_UNKNOWN if the driver does not know. */
 static uint64_t bytes_from(const struct sys_cuda *api, cuda_ptr at)
 {
@@ -165,8 +165,9 @@ static tcpx_status landing_make_host(struct comms_gpu_op *op)
 	return TCPX_OK;
 }
 
-/* Allocates GPU memory for one message, in whole pages, with which receives are posted. Then asks
- * the driver whether it exports these pages, as the plugin needs; an error if it does not. */
+/* Allocates GPU memory for one message, in whole pages, with which receives are posted. Then,
+ * unless TCPX_GPUDIRECT_COVER is off, asks the driver whether it exports these pages, as the
+ * plugin needs; an error if it does not. */
 static tcpx_status landing_make(struct comms_gpu_op *op)
 {
 	const uint64_t page = NET_MR_PAGE;

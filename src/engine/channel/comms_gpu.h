@@ -35,7 +35,7 @@ struct comms_job {
 	struct engine_stage *stage;
 	uint64_t seq;	  /* of the frame, and with it of the message */
 	struct iovec *to; /* destinations, in the order of the message's bytes */
-	/* destinations; copies that were started and that have ended */
+	/* number of destinations; of copies that were started, and of those that have ended */
 	uint32_t nto, pushed, ended;
 	/* fragments, cut at the bounds of destinations; NULL: there is one destination */
 	struct base_frag *frags;
@@ -61,7 +61,8 @@ tcpx_status comms_gpu_opened(struct engine_comms *comms);
 bool comms_gpu_opens(const struct engine_comms *comms);
 /* Frees the result of an open that has ended and is not used, if there is one. */
 void comms_gpu_abandon(struct engine_comms *comms);
-/* Begins to close the GPU's part, on a thread of its own. No job may be under way. */
+/* Begins to close the GPU's part, on a thread of its own. The caller makes sure that no job is
+ * under way. */
 void comms_gpu_close(struct engine_comms *comms);
 
 /* comms_unpack.c, rx owner. Whether the frame's payload is a message that arrives in pieces. */

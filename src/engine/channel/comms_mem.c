@@ -11,7 +11,7 @@
 #define LOOK_NS CLOCK_MS_NS
 
 /* The registration of a region with the comm that sends from it. comms->lock guards the fields
- * that name it. */
+ * whose comments begin with its name. */
 struct comms_mem {
 	struct list_node node; /* engine_comms.mems */
 	struct mem_region *region;
@@ -216,9 +216,9 @@ static void mem_register(struct engine_comms *comms, struct comms_mem *mem)
 		mem_failed(mem);
 }
 
-/* Begins to deregister mem, unless the plugin has not ended the last message from it. Then looks
- * again after LOOK_NS: the plugin may use a message for a moment after the peer has acknowledged
- * it. */
+/* Begins to deregister mem. If the plugin has not ended the last message from it, looks again
+ * after LOOK_NS instead: the plugin may use a message for a moment after the peer has
+ * acknowledged it. */
 static tcpx_status mem_deregister(struct engine_comms *comms, struct comms_mem *mem)
 {
 	struct net_setup_opts opts;

@@ -96,8 +96,8 @@ static tcpx_status nic_unsteer(const struct engine_plugin *plugin, const struct 
 			  "another unpack mode");
 }
 
-/* Adds the NIC that belongs to the session's GPU. Without pairing, the plugin's first device if
- * it has no such NIC. */
+/* Adds the NIC that belongs to the session's GPU. If the plugin has no such NIC and pairing is
+ * off, adds the plugin's first device. */
 static tcpx_status nics_add_owner(struct engine_plugin *plugin, struct comms_place *place)
 {
 	pci_addr nic;

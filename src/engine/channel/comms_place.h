@@ -24,7 +24,7 @@ struct comms_place {
 	struct sys_iface *list;		      /* holds the names in ifaces */
 	const char *ifaces[COMMS_IFACES_MAX]; /* each name once */
 	unsigned nifaces;
-	/* Set by comms_place_plugin(). */
+	/* The fields below are set by comms_place_plugin(). */
 	pci_addr nics[NET_PLUGIN_DEVICES]; /* the plugin's devices, in its order */
 	unsigned nnics;
 	pci_addr gpus[TOPO_GPUS_MAX]; /* visible GPUs, in the driver's order */

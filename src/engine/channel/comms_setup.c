@@ -163,7 +163,7 @@ static struct engine_comms *attempt_new(struct engine_peer *peer, uint32_t chann
 	return comms;
 }
 
-/* Whether the peer begins new attempts faster than old ones are closed. */
+/* Whether so many attempts of the peer are closing that no new one may begin (CLOSING_MAX). */
 static bool attempts_too_many(const struct engine_peer *peer)
 {
 	const struct list_node *pos;

@@ -87,9 +87,9 @@ void comms_message_drop(struct engine_chan *chan)
 	chan->net->ops->message->give(chan->net, chan->rx.frame.seq);
 }
 
-/* Lists in out the parts of fragments that lie in the bytes [from, from + bytes) of the message,
- * at most `room` parts. Returns the number of parts; room + 1: there are more, which happens only
- * if fragments overlap. */
+/* Lists in `out` the parts of fragments that lie in the bytes [from, from + bytes) of the
+ * message, at most `room` parts. Returns the number of parts; room + 1: there are more, which
+ * happens only if fragments overlap. */
 static uint64_t frags_cut(const struct base_frag *frags, uint64_t n, uint64_t from, uint64_t bytes,
 			  struct base_frag *out, uint64_t room)
 {
@@ -210,7 +210,8 @@ static bool unpack_job_push(struct comms_job *job)
 	return true;
 }
 
-/* Whether the job has ended: it failed, or all its copies have ended. */
+/* Whether the job has ended: all copies that were started have ended, and either the job has
+ * failed or no copy is left to start. Takes note of copies that failed. */
 static bool unpack_job_over(struct comms_job *job)
 {
 	struct mem_unpack *unpack = job->comms->gpu->unpack;

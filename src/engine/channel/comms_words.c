@@ -49,7 +49,7 @@ static bool handle_addr(const uint8_t handle[NCCLNET_HANDLE_BYTES], struct socka
 	return sys_addr_port(out) != 0;
 }
 
-/* The address of the interface that has the NIC's name, for texts while the plugin does not
+/* Finds the address of the interface that has the NIC's name, for texts while the plugin does not
  * listen yet. False: there is none. */
 static bool nic_addr(const struct engine_comms *comms, struct sockaddr_storage *out)
 {
@@ -84,8 +84,8 @@ void comms_where(const struct engine_comms *comms, enum comms_op op, char *out_t
 			    sys_addr_text(&here, own), sys_addr_host_text(&there, far));
 }
 
-/* Appends what and where to the text of length len, after a separator unless len is 0. Returns
- * the new length. */
+/* Appends `what` and `where` to the text of length `len`, after a separator unless `len` is 0.
+ * Returns the new length. */
 static size_t awaits_add(char *text, size_t len, size_t size, const char *what, const char *where)
 {
 	return len + text_format(text + len, size - len, "%s%s%s", len ? "; " : "", what, where);

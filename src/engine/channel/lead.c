@@ -124,8 +124,8 @@ static void lane_give(struct engine_chan *chan)
 	chan_put(chan);
 }
 
-/* Becomes the rx owner of the priority channel of peer, or of those of the session's first peers
- * if peer is NULL. Returns how many channels this thread has now. */
+/* Becomes the rx owner of the priority channel of `peer`; NULL: of the priority channels of the
+ * session's peers, up to LEAD_LANES of them. Returns how many channels this thread owns now. */
 static uint32_t lanes_take(struct engine_session *session, struct engine_peer *peer,
 			   struct engine_chan **lanes)
 {

@@ -16,10 +16,11 @@
 #define LOOP_GAP_NS (20 * 1000ll) /* most time between two calls that belong to one loop */
 #define LOOP_CALLS 4		  /* calls in a row that make a loop */
 #define LOOK_EVERY_NS 1000	  /* least time between looks, each a system call per channel */
-#define LOOK_EVERY_CALLS 64	  /* calls after which a look happens even earlier */
-#define SENDS_NS 20000		  /* no look for this time while bulk bytes wait to be sent */
-#define LOOK_LANES 4		  /* most peers of a look; the worker receives for the others */
-#define LOOK_BYTES (256u << 10)	  /* most bytes that one look receives on a channel */
+/* calls after which a look is made even if LOOK_EVERY_NS is not over */
+#define LOOK_EVERY_CALLS 64
+#define SENDS_NS 20000		/* no look for this time while bulk bytes wait to be sent */
+#define LOOK_LANES 4		/* most peers of a look; the worker receives for the others */
+#define LOOK_BYTES (256u << 10) /* most bytes that one look receives on a channel */
 
 /* The polling loop of the application on this thread. */
 static _Thread_local struct {
@@ -75,8 +76,9 @@ static bool lane_kept(const struct engine_chan *chan)
 	return atomic_load_explicit(&chan->look.kept, memory_order_relaxed);
 }
 
-/* Receives once on the peer's priority channel. The first time takes the channel from its
- * worker. */
+/* Receives once on the peer's priority channel, which it takes from the worker unless a loop
+ * keeps it already. If bulk bytes wait to be sent to the peer, gives the channel back to its
+ * worker instead, and delays the next look by SENDS_NS. */
 static void lane_receive(struct engine_peer *peer, int64_t now_ns)
 {
 	bool sends;

@@ -86,7 +86,7 @@ void rx_refuse(struct chan_rx *rx, tcpx_status status)
 }
 
 /* Chooses the path of the payload and lets it prepare the destination: the regions in rx->held,
- * or the sg list prog. If the path refuses the chunk, returns OK. ERR_PROTOCOL ends the peer. */
+ * or the sg list `prog`. If the path refuses the chunk, returns OK. ERR_PROTOCOL ends the peer. */
 static tcpx_status rx_into_path(struct engine_chan *chan, const struct core_prog *prog,
 				const uint8_t *sources, uint32_t bytes)
 {

@@ -12,7 +12,7 @@ tcpx_status rx_into(struct engine_chan *chan, const uint8_t *table);
 
 /* Releases the regions that the chunk is written to. */
 void rx_release(struct chan_rx *rx);
-/* Refuses the chunk: the rest of its payload goes to scratch, and status is the reason. */
+/* Refuses the chunk: the rest of its payload goes to scratch, and `status` is the reason. */
 void rx_refuse(struct chan_rx *rx, tcpx_status status);
 
 #endif

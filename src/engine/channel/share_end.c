@@ -7,7 +7,8 @@
 #include "engine/channel/comms.h"
 #include "engine/path/share.h"
 
-/* Whether the peer was told of the share, so that it may have mapped the memory. */
+/* Whether the peer was told of the share and has not refused it, so that it may have mapped the
+ * memory. */
 static bool share_told(const struct engine_share *share)
 {
 	return share->state >= SHARE_OFFERED && share->state != SHARE_REFUSED;

@@ -57,8 +57,9 @@ static void direct_release(struct engine_stage *stage, bool last)
 }
 
 /* Finds the mappings of all regions of the peer that the request names. False: a region is not
- * mapped here, or the request reaches beyond it; then it goes by frames, and the peer refuses
- * what is wrong. The caller holds link.lock. */
+ * mapped here, or the request reaches beyond it, or, for a WRITE, the mapping is not open on the
+ * GPU of the source; then the request goes by frames, and the peer refuses what is wrong. The
+ * caller holds link.lock. */
 static bool direct_find(const struct engine_request *request, struct engine_map **maps)
 {
 	bool write = request->xfer.op == TCPX_OP_WRITE;

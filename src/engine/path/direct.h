@@ -15,8 +15,8 @@
  * yet. */
 bool direct_begin(struct engine_request *request);
 /* Called with link.lock held after the core has accepted the request (OK) or refused it with
- * status. OK: has the copies started when the lock is free; else undoes direct_begin(). Does
- * nothing if way.direct is NULL. */
+ * `status`. OK: the copies start when the lock is free; else undoes direct_begin(). Does nothing
+ * if way.direct is NULL. */
 void direct_posted(struct engine_request *request, tcpx_status status);
 
 #endif

@@ -13,10 +13,11 @@
 #include "engine/path/lone.h"
 
 #define LONE_BYTES (256u << 10)	 /* largest transfer that uses the priority channel */
-#define WATCHED_BYTES (1u << 20) /* while an application polls; also the largest answer */
+#define WATCHED_BYTES (1u << 20) /* the same while an application polls; also the largest answer */
 #define REF_BYTES (256ull << 20) /* by reference; later frames of the channel wait for its copies */
 #define SENT_BYTES (1u << 20)	 /* largest WRITE that the posting thread helps to send */
-#define STREAK 3 /* solo posts before it; else the first of a burst would go this way */
+/* solo posts that precede a solo transfer; else the first of a burst would go this way */
+#define STREAK 3
 
 /* Takes a turn (of posted or answered transfers). False: another transfer has the turn. */
 static bool lone_take_turn(_Atomic uint32_t *turn)

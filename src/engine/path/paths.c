@@ -8,7 +8,8 @@
 /* most paths, those of tests included */
 #define PATHS_MAX 8
 
-/* In the order in which they are asked. The last one takes every payload that the others do not. */
+/* The paths, in the order in which they are asked. The last one takes every payload that the
+ * others do not. */
 static const struct path_ops *paths[PATHS_MAX + 1] = {
 	&path_reference,
 	&path_message,

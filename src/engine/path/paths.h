@@ -27,7 +27,7 @@ struct path_extra {
 	 * control thread has ended. */
 	void (*start)(struct engine_runtime *runtime);
 	void (*stop)(struct engine_runtime *runtime);
-	/* Called when a region was registered; region is its handle. */
+	/* Called when a region was registered; `region` is its handle. */
 	void (*registered)(struct engine_session *session, uint64_t region);
 	/* Returns the WIRE_TOKEN_ flags of this path for a token of the region; 0: none. */
 	uint8_t (*token)(const struct engine_session *session, const struct mem_region *region);
@@ -43,7 +43,7 @@ struct path_extra {
 	void (*fill)(struct engine_peer *peer);
 	void (*fill_drop)(struct engine_peer *peer, struct core_job *job);
 	/* Delivers the data of an eager SEND to the memory of recv, whatever its kind. Called
-	 * with link.lock held. IN_PROGRESS, or an error. Only one path has this member. */
+	 * with link.lock held. Returns IN_PROGRESS or an error. Only one path has this member. */
 	tcpx_status (*deliver)(struct engine_peer *peer, struct engine_request *recv,
 			       const void *data, uint64_t bytes);
 	/* Does the work that was deferred until link.lock is free. Called if link.prefill.due is

@@ -27,7 +27,7 @@ struct target {
 	const struct core_prog *prog;
 	struct core_cursor at;
 	uint32_t held, in_held, iov;
-	/* what is left of the current piece: the place, and left bytes */
+	/* region, offset: where the rest of the current piece is; left: its bytes */
 	const struct mem_region *region;
 	uint64_t offset, left;
 };

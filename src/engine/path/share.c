@@ -71,8 +71,9 @@ struct engine_map *share_map_find(struct engine_peer *peer, uint64_t id)
 	return NULL;
 }
 
-/* Returns a channel over shared memory, without a reference. NULL: the peer is not on this host,
- * or is not to be offered memory (TCPX_GPU_PEER=0, or the link is ending). */
+/* Returns a channel over shared memory, without a reference. NULL: there is none, so the peer is
+ * not on this host; or the peer is not to be offered memory (TCPX_GPU_PEER=0), or the link is not
+ * up or is ending. */
 struct engine_chan *share_chan(struct engine_peer *peer)
 {
 	if (!peer->link.core_ready || peer->link.core_done || !config_bool(CONFIG_GPU_PEER))
@@ -117,8 +118,8 @@ void share_free(struct engine_share *share)
 	peer_put(peer);
 }
 
-/* Makes a share for the region and has the region offered to the peer. On an error there is no
- * share, and bytes are sent as before. */
+/* Makes a share for the region, and lets share_run() offer the region to the peer. On an error
+ * there is no share, and bytes are sent as before. */
 static void share_begin(struct engine_peer *peer, struct engine_chan *chan,
 			struct mem_region *region, uint64_t key)
 {

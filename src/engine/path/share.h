@@ -62,12 +62,12 @@ struct engine_map {
 
 struct engine_shares {
 	struct list_node out[ENGINE_SHARE_BUCKETS], in[ENGINE_SHARE_BUCKETS];
-	struct list_node keys[ENGINE_SHARE_BUCKETS]; /* the mappings of in, by key */
+	struct list_node keys[ENGINE_SHARE_BUCKETS]; /* the mappings of `in`, by key */
 	struct list_node out_due, in_due;	     /* a frame is to be sent about them */
 	struct list_node out_wait; /* shares that wait because out_fds is at its limit */
 	uint32_t out_fds, in_fds;  /* descriptors that the peer, or this end, may fetch now */
 	uint32_t nin;		   /* number of mappings in `in` */
-	uint64_t direct_bytes;	   /* of direct requests (direct.h) under way */
+	uint64_t direct_bytes;	   /* bytes of direct requests (direct.h) under way */
 	bool peer_lists;	   /* the peer has a kernel that copies lists */
 	uint32_t norphans;	   /* shares left to the reaper; control thread */
 	struct engine_map *last;   /* the mapping that was found last */
@@ -92,7 +92,7 @@ void share_forget(struct engine_peer *peer, struct mem_region *region);
 /* share_msg.c: control thread */
 tcpx_status share_take(struct engine_peer *peer, const struct frame *frame, const void *payload);
 void share_run(struct engine_peer *peer);   /* does what is due: sends frames, begins exports */
-void share_again(struct engine_peer *peer); /* the control link is back; link.lock held */
+void share_again(struct engine_peer *peer); /* when the control link is back; link.lock held */
 /* share_fetch.c: control thread */
 int share_fd_asked(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint64_t number);
 /* share_end.c: control thread, no lock held. Whether a dead peer may still read memory of this
@@ -108,27 +108,27 @@ struct engine_map *share_map_find(struct engine_peer *peer, uint64_t id); /* lin
 /* The open mapping of the peer's region with that key, or NULL. peer->shared may not be NULL; the
  * caller holds link.lock. */
 struct engine_map *share_map_of_key(struct engine_peer *peer, uint64_t key);
-bool share_moves_lists(void); /* this end's GPUs have a kernel for lists; any thread */
+bool share_moves_lists(void); /* whether this end's GPUs have a kernel for lists; any thread */
 struct engine_share *share_find(struct engine_peer *peer, uint64_t id); /* link.lock */
 struct engine_chan *share_chan(struct engine_peer *peer); /* link.lock; no reference; or NULL */
 void share_due(struct engine_share *share);  /* link.lock; share_run() takes its next step */
 void share_free(struct engine_share *share); /* control thread, or the thread of its export */
-void share_map_put(struct engine_map *map);  /* a use has ended; no lock */
+void share_map_put(struct engine_map *map);  /* ends a use; no lock */
 /* True: the mapping is revoked and not used, and after unlocking the caller must close it by
  * share_map_close(). link.lock held. */
 bool share_map_idle(struct engine_map *map);
 void share_map_close(struct engine_map *map); /* no lock */
 void share_map_free(struct engine_map *map);  /* one that is not mapped now; no lock */
 
-/* share_fetch.c. Whether an export may begin. False: too many descriptors wait for the peer, and
- * the share becomes due when it may. link.lock held. */
+/* share_fetch.c. Counts the descriptor of an export that is to begin. False: too many descriptors
+ * wait for the peer, and the share becomes due when the export may begin. link.lock held. */
 bool share_fd_begin(struct engine_share *share);
 /* Takes the descriptor, which the peer no longer needs, out of the share; -1: none. link.lock held.
  * After unlocking the caller closes the descriptor by share_fd_close(). */
 int share_fd_end(struct engine_share *share);
 void share_fd_close(int fd);		      /* fd may be -1; no lock held */
 bool share_fd_tell(struct engine_peer *peer); /* false: peer cannot fetch. Control thread */
-/* Whether the mapping may fetch a descriptor. False: too many fetches run. link.lock held. */
+/* Counts a fetch for the mapping. False: too many fetches run. link.lock held. */
 bool share_fetch_begin(struct engine_map *map, struct engine_shares *table);
 void share_fetch_end(struct engine_map *map); /* link.lock */
 /* Begins to fetch the descriptor; at the end calls share_map_open(). Control thread, no lock. */

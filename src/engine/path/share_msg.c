@@ -34,7 +34,8 @@ static int share_refuse(struct engine_share *share)
 	return share_fd_end(share);
 }
 
-/* The memory kind has exported the region, or failed to. */
+/* Called when the memory kind has exported the region, or failed to: lets share_run() send the
+ * offer, or gives the offer up; frees a share that has ended meanwhile. */
 static void share_export_done(struct mem_share *job, tcpx_status status)
 {
 	struct engine_share *share = (struct engine_share *)job;
@@ -180,7 +181,7 @@ void share_map_free(struct engine_map *map)
 	peer_put(peer);
 }
 
-/* Has a frame sent about the mapping. The caller holds link.lock. */
+/* Makes share_run() send the frame that is due about the mapping. The caller holds link.lock. */
 static void map_due(struct engine_map *map)
 {
 	list_remove(&map->due);
@@ -230,8 +231,8 @@ void share_run(struct engine_peer *peer)
 	}
 }
 
-/* Has frames that were not answered sent once more, since they may have been lost with the
- * control link. The peer takes no harm from a frame that arrives twice. */
+/* Makes share_run() repeat the frames that were not answered, since they may have been lost with
+ * the control link. A frame that arrives twice does no harm. */
 void share_again(struct engine_peer *peer)
 {
 	struct list_node *pos;
@@ -277,8 +278,8 @@ void share_map_close(struct engine_map *map)
 			 error_last()->what);
 }
 
-/* The peer's region is mapped, or could not be. Has the answer sent, or closes the mapping if it
- * was revoked meanwhile. */
+/* Called when the peer's region is mapped, or could not be: lets share_run() send the answer, or
+ * closes the mapping if it was revoked meanwhile. */
 static void map_open_done(struct mem_share *job, tcpx_status status)
 {
 	struct engine_map *map = (struct engine_map *)job;

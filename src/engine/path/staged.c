@@ -23,7 +23,8 @@ static void staged_claim(struct engine_chan *chan)
 	tx->held = hold_frame(chan);
 }
 
-/* The copy that staged_fill() began has ended. */
+/* Called when the copy that staged_fill() began has ended: lets the channel send the frame, as
+ * aborted if the copy failed. */
 static void staged_fill_done(struct stage_copies *copies, tcpx_status status)
 {
 	struct engine_stage *stage = LIST_ENTRY(copies, struct engine_stage, copies);
@@ -157,8 +158,8 @@ static uint8_t *staged_slot_addr(const struct engine_stage *stage, const struct 
 	return stage->block->addr + (frame->linear - stage->block->linear);
 }
 
-/* Makes the slot the destination of the payload, or closes it if status is an error. Returns
- * status. */
+/* Makes the slot the destination of the payload, or closes it if `status` is an error. Returns
+ * `status`. */
 static tcpx_status staged_into_slot(struct chan_rx *rx, struct engine_stage *stage,
 				    tcpx_status status)
 {

@@ -13,8 +13,9 @@
 #include "sys/iface.h"
 #include "sys/sock.h"
 
-/* Whether a channel over an interface other than iface works. If none does, nothing is given up:
- * TCP survives a short loss of the carrier, and the silence limit ends a long one. */
+/* Whether the peer has a working channel that is not over interface `iface`; one of the same-host
+ * transport, which uses no interface, counts. If there is none, the caller gives nothing up: TCP
+ * survives a short loss of the carrier, and the silence limit ends a long one. */
 static bool carrier_other_works(const struct engine_peer *peer, uint32_t iface)
 {
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
@@ -53,8 +54,9 @@ static void carrier_peer_moves(struct engine_peer *peer, uint32_t iface, const c
 	atomic_fetch_add(&peer->link.session->counters.carrier_losses, moved);
 }
 
-/* Whether the last data that the channel sent is not acknowledged, according to the last sample.
- * The peer's kernel acknowledges data even if its process does not read it. */
+/* Whether, according to the last sample, the channel has unacknowledged data and nothing was
+ * acknowledged since it last sent. The peer's kernel acknowledges data even if its process does
+ * not read it. */
 static bool carrier_unanswered(struct engine_chan *chan)
 {
 	struct net_chan_info info = {0};

@@ -6,8 +6,9 @@
 #include "engine/peer/peer_calls.h"
 #include "engine/link/carrier_state.h"
 
-/* An interface lost its carrier: gives up the connections over it. It got the carrier back (up):
- * dials the channels that wait for a rail. */
+/* Called when an interface lost its carrier, or got it back (`up`). Lost: gives up the
+ * connections over it, if a channel over another interface works. Back: dials lost channels at
+ * once; avoided rails are tried at the next heartbeat. */
 void carrier_changed(void *arg, unsigned index, const char *name, int up);
 /* Called at each heartbeat: gives up channels whose data was not acknowledged for the silence
  * limit, if another channel is acknowledged. */

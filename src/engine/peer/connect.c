@@ -19,7 +19,7 @@
 /* time that a connect has if the caller sets none */
 #define CONNECT_NS (10 * CLOCK_S_NS)
 
-/* Begins the dial, on the control thread. If a link with the wanted session exists by now, ends
+/* Begins the dial, on the control thread. If a link with the wanted session exists already, ends
  * `peer` with ERR_EXISTS instead, and dialling.duplicate_of names the link. The control thread
  * also accepts links, so none can appear between this check and the dial. */
 static void connect_dial_run(void *arg)
@@ -61,7 +61,8 @@ static void connect_choose_auth(struct engine_peer *peer, const struct wire_info
 }
 
 /* Checks link-local addresses. Such an address is valid on one interface only, so if none is
- * named with it, it gets the interface of a rail. ERR_INVALID: no rail is link-local. */
+ * named with it, it gets the interface of a rail. ERR_INVALID: none is named, and no rail is
+ * link-local. */
 static tcpx_status connect_check_scopes(struct engine_peer *peer)
 {
 	const struct engine_session *session = peer->link.session;
@@ -87,7 +88,7 @@ static tcpx_status connect_check_scopes(struct engine_peer *peer)
 }
 
 /* Checks that the targets may be dialled with the chosen authentication. Without a key only this
- * host may be dialled, unless the session is INSECURE. ERR_AUTH. */
+ * host may be dialled, unless the session is INSECURE. ERR_AUTH: a target is not on this host. */
 static tcpx_status connect_check_target(struct engine_peer *peer)
 {
 	if (peer->dialling.hello.auth == WIRE_AUTH_NONE &&
@@ -301,8 +302,9 @@ static tcpx_status connect_known(struct engine_peer *peer, int64_t deadline_ns, 
 	return status;
 }
 
-/* Returns a peer that is up and was dialled at one of the addresses of `fresh`, with a reference.
- * NULL: there is none. */
+/* Returns a peer that is up, that this session dialled at one of the addresses of `fresh`, and
+ * that has proved the key that `fresh` expects, if it expects one; with a reference. NULL: there
+ * is none. */
 static struct engine_peer *peer_by_address(const struct engine_peer *fresh)
 {
 	struct engine_session *session = fresh->link.session;
@@ -344,7 +346,8 @@ static struct engine_peer *peer_of_info(struct engine_session *session,
 	if (peer)
 		peer_put(peer);
 	peer = id ? reconnect_use(session, id, true) : NULL; /* the link may end at any moment */
-	/* The handle may lead to another session's link by now, or the link may have ended. */
+	/* Since the look-up the handle may have come to lead to another session's link, or the
+	 * link may have ended. */
 	if (peer && (!peer_is(peer, info->uuid) || (nonblocking && !peer_expose(peer)))) {
 		peer_put(peer);
 		peer = NULL;
@@ -489,8 +492,8 @@ tcpx_status engine_disconnect(struct engine_session *session, uint64_t peer_id)
 	struct engine_peer *link = NULL;
 
 	session_lock(session);
-	/* the peer that the handle was given for, which may not be the peer of the handle's link
-	 * now */
+	/* the peer for which the handle was made; its link may have been dialled again since, and
+	 * then belongs to another peer */
 	call.peer = handle_find(&session->peers, peer_id);
 	if (call.peer) {
 		link = call.peer->reconnect.now ? call.peer->reconnect.now : call.peer;

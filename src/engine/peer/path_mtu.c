@@ -18,11 +18,13 @@
  * packets of 1280 bytes, and in practice every IPv4 path carries packets of 576. */
 #define SEGMENT_V6 1220
 #define SEGMENT_V4 536
-#define HOLE_NS (5 * CLOCK_S_NS / 2) /* a channel stalls if nothing is acknowledged for so long */
-#define TIMEOUTS 3		     /* and TCP sent its first packet again so often */
+/* a channel has a hole if nothing is acknowledged for so long, and if TCP sent its oldest packet
+ * again at least TIMEOUTS times meanwhile */
+#define HOLE_NS (5 * CLOCK_S_NS / 2)
+#define TIMEOUTS 3
 /* so many acknowledged bytes prove that full-sized packets get through */
 #define PROVEN_BYTES (64u << 10)
-/* connections in a row that may carry nothing; one more ends the peer */
+/* connections of one channel in a row that may carry nothing; one more ends the peer */
 #define CHANNELS_IN_VAIN 3
 /* how long after a channel was given up the peer stays up without channels */
 #define REPLACE_NS (10 * CLOCK_S_NS)
@@ -92,9 +94,9 @@ void path_mtu_ends(struct engine_chan *chan)
 	chan->ends_known = chan->iface && path_mtu_ends_of(fd, &chan->ends[0], &chan->ends[1]);
 }
 
-/* Notes when the control connection was acknowledged further. Packets from the peer are no proof
- * that ours arrive: if only our packets are lost, the peer's still come, each with an old
- * acknowledgement. */
+/* Notes when the control connection was acknowledged further: the time of the look before this
+ * one, since the acknowledgement came after that. Packets from the peer are no proof that ours
+ * arrive: if only our packets are lost, the peer's still come, each with an old acknowledgement. */
 static void path_mtu_look_control(struct engine_peer *peer, int64_t now_ns)
 {
 	struct peer_rails *rails = &peer->rails;
@@ -219,8 +221,10 @@ bool path_mtu_in_vain(struct engine_peer *peer, struct engine_chan *chan)
 	return path_mtu_count_vain(peer, chan, &info);
 }
 
-/* The channel loses full-sized packets: limits the packets of its rail and replaces the channel.
- * If the peer dials, the fence asks it to do so. */
+/* The channel loses full-sized packets: replaces it, unless too many of its connections carried
+ * nothing, which ends the peer. If fewer than PROVEN_BYTES were acknowledged on this connection,
+ * also limits the packets of the channel's rail. If the peer dials, the fence asks the peer to
+ * limit them. */
 static void path_mtu_found(struct engine_peer *peer, struct engine_chan *chan,
 			   const struct net_chan_info *info, uint32_t *up)
 {

@@ -16,8 +16,8 @@ void path_mtu_ends(struct engine_chan *chan);
 /* Called at each heartbeat, after carrier_look(): replaces channels whose full-sized packets are
  * lost. If that does not help, the peer ends. */
 void path_mtu_look(struct engine_peer *peer, int64_t now_ns);
-/* Called for a channel that is given up because nothing is acknowledged. True: the connections of
- * this channel before it carried nothing either, so the peer has ended. */
+/* Called for a channel that is given up because nothing is acknowledged. True: too many of its
+ * connections in a row carried almost nothing, so the peer has ended. */
 bool path_mtu_in_vain(struct engine_peer *peer, struct engine_chan *chan);
 /* Number of channels, other than those of a plugin, that have worked for a second. If there are
  * two, one may be replaced. */

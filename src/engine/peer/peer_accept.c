@@ -339,6 +339,6 @@ int peer_local_arrived(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16
 
 	if (!found || channel > found->nbulk)
 		return 0;
-	peer_attach(found, channel, epoch, chan); /* takes net over, even on failure */
+	peer_attach(found, channel, epoch, chan); /* takes `chan` over, even on failure */
 	return 1;
 }

@@ -25,8 +25,10 @@ static bool flush_pending(struct engine_peer *peer, uint64_t until, uint64_t not
 	return core_notes_wait(&peer->link.core, notes) || goodbye_wait_has(peer, until);
 }
 
-/* The first time the link is ready, notes what has been posted until then and asks for
- * acknowledgements; then waits until that has ended. IN_PROGRESS: the time is over. */
+/* Waits until posts that wait for the link are handed to the core. Then records the numbers of
+ * the last request and of the last notification, asks for acknowledgements, and waits until all
+ * up to these numbers have ended. IN_PROGRESS: the time is over. Any other error: the link has
+ * ended. */
 tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64_t timeout_ns)
 {
 	struct engine_peer *peer = engine_peer_get(session, peer_id);
@@ -109,7 +111,7 @@ tcpx_status engine_peer_find(struct engine_session *session, const char *name, t
 	return TCPX_OK;
 }
 
-/* Has the workers take new samples of the peer's channels, and waits for them. */
+/* Makes the workers take new samples of the peer's channels, and waits for them, at most 100 ms. */
 static void peer_sample_channels(struct engine_peer *peer)
 {
 	struct engine_chan *chans[CORE_CHANNELS_MAX];
@@ -128,8 +130,8 @@ static void peer_sample_channels(struct engine_peer *peer)
 		chan_put(chans[--count]);
 }
 
-/* The figures of the transports are sums over the channels, from samples that the workers take
- * now. */
+/* The figures of the transports are sums over the channels. The workers take new samples for this
+ * call, unless they are busy for too long (chan_sample_all). */
 tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 			      tcpx_peer_info *out_info)
 {

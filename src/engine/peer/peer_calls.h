@@ -34,7 +34,7 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 tcpx_status engine_peer_error(struct engine_session *session, uint64_t peer_id,
 			      tcpx_error *out_error);
 void engine_counters(struct engine_session *session, tcpx_counters *out_counters);
-/* text in hex; "": the session has no key */
+/* out_key: the session's public key in hex; "": it has none */
 void engine_key(struct engine_session *session, char out_key[65]);
 
 /* Returns the peer that the handle leads to now, with a reference. NULL: the handle is stale, and
@@ -47,11 +47,11 @@ void peer_free(struct link *link);	/* any thread: the last reference was dropped
 void peer_counters_add(tcpx_counters *sum, const struct core_link *link); /* adds those of link */
 /* ends a live peer */
 void peer_die(struct engine_peer *peer, tcpx_status status, int err, const char *what);
-void peer_die_last(struct engine_peer *peer); /* with this thread's last error */
+void peer_die_last(struct engine_peer *peer); /* ends it with this thread's last error */
 /* Whether NO_ACCEPT hides the peer from the application. The caller holds session.lock. */
 bool peer_hidden(const struct engine_peer *peer);
 tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *conn, bool dialler);
-/* conn replaces a lost one */
+/* takes over `conn`, which replaces a lost control connection */
 void peer_control_again(struct engine_peer *peer, const struct ctl_conn *conn);
 tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epoch,
 			struct net_chan *net);
@@ -61,28 +61,29 @@ void peer_take_down(struct engine_peer *peer);
 void peer_left_dead(struct engine_chan *chan);
 /* Whether a channel that failed with this status means that the peer broke the protocol. */
 bool peer_malformed(tcpx_status status);
-/* if all its channels are up or given up, the peer is up */
+/* makes the peer up if all its channels are up or given up */
 void peer_check_up(struct engine_peer *peer);
 void peer_set_state(struct engine_peer *peer, enum tcpx_peer_state state);
 void peer_event(struct engine_peer *peer, enum tcpx_event_type type, tcpx_status status,
 		uint32_t channel);
-void peer_dial_start(struct engine_peer *peer); /* unless the peer has dialled */
+void peer_dial_start(struct engine_peer *peer); /* unless a link with the peer is up already */
 void peer_dial_cancel(struct engine_peer *peer);
 void peer_dial_channels(struct engine_peer *peer);
 void peer_dial_channel(struct engine_peer *peer, uint32_t channel);
 void peer_dial_control(struct engine_peer *peer);
 extern const struct ctl_accept_ops peer_accept_ops;
 void peer_fill_hello(struct engine_session *session, struct wire_hello *hello);
-void peer_forget(struct engine_peer *peer); /* a dead peer's handle becomes stale */
+void peer_forget(struct engine_peer *peer); /* makes a dead peer's handle stale */
 void peer_redial_later(struct engine_peer *peer, uint32_t channel);
 /* Called for a channel that cannot be dialled now: dials it after 5 s, or when a carrier
  * returns. */
 void peer_redial_parked(struct engine_peer *peer, uint32_t channel);
-void peer_redial_now(struct engine_peer *peer); /* dials at once what waits */
+void peer_redial_now(struct engine_peer *peer); /* dials at once the channels that wait */
 /* gives the control link up */
 void peer_control_lost(struct engine_peer *peer, tcpx_status status, int err);
 void peer_control_later(struct engine_peer *peer);
-void peer_connect_timer(struct engine_peer *peer); /* limits the time to come up */
+/* limits the time that the peer has to come up */
+void peer_connect_timer(struct engine_peer *peer);
 void peer_beat(struct sys_timer *timer, int64_t now_ns);
 tcpx_status peer_ctl_open(struct engine_peer *peer, int fd);
 extern const struct ctl_link_ops peer_ctl_ops;

@@ -11,9 +11,9 @@
 #include "engine/peer/path_mtu.h"
 #include "engine/link/place.h"
 
-/* Makes the connected `net` the transport of the channel and starts the channel; for a plugin
- * channel without comms, `net` becomes the guide instead. ERR_STALE: the channel has another
- * connection, or the epoch is old. Owns `net`, even on failure. Control thread. */
+/* Makes the connected `net` the transport of the channel and starts the channel. If `net` is a
+ * stream of a plugin channel, it becomes that channel's guide instead. ERR_STALE: the channel has
+ * another connection, or the epoch is old. Owns `net`, even on failure. Control thread. */
 tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epoch,
 			struct net_chan *net)
 {
@@ -65,7 +65,9 @@ tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epo
 }
 
 /* Called on the control thread when a lost channel has stopped. Its peer stays up as long as it
- * has another channel, unless the loss is a breach of the protocol or the peer is not up yet. */
+ * has another channel that is not a plugin's, or has its channels replaced, unless the loss is a
+ * breach of the protocol. A peer that is not up yet ends, unless comms_stopped() takes the loss
+ * over. */
 static void channel_gone(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;

@@ -203,8 +203,9 @@ static void ctl_sample(struct engine_peer *peer, int64_t now)
 		peer->control.stuck_ns = now;
 }
 
-/* Whether the control connection hangs while another rail may work: it was not acknowledged for a
- * third of the silence limit, and the session has several rails. */
+/* Whether this side is to dial the control connection again, over another rail: this side dials,
+ * the peer is up, the session has several rails, and nothing was acknowledged for a third of the
+ * silence limit. Whether another rail works is not checked. */
 static bool ctl_hangs(const struct engine_peer *peer, int64_t now)
 {
 	return peer->dialler && peer->control.link && peer->counted_up &&

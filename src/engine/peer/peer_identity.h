@@ -12,10 +12,10 @@
  * makes its key, incarnation and uuid. */
 tcpx_status identity_of_session(struct engine_session *session);
 
-/* Whether the session of this info will prove its key: the info has one, and both ends have a
+/* Whether the session of this info will prove its key: the info has one, and this process has a
  * crypto library. */
 bool identity_is_keyed(const struct wire_info *info);
-/* Checks that the info's key matches its uuid. ERR_INVALID: it does not. */
+/* Checks that the info's key matches its uuid, if identity_is_keyed(). ERR_INVALID: it does not. */
 tcpx_status identity_check_info(const struct wire_info *info);
 
 /* Whether the peer has proved the key that the dial expects. True if the dial expects none. */

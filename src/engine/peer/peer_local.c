@@ -7,9 +7,10 @@
 #include "base/error.h"
 #include "engine/peer/peer_calls.h"
 
-#define LOCAL_TRIES 4 /* dials per channel that the peer may end without an answer */
+#define LOCAL_TRIES 4 /* dials, per channel on average, that the peer may end without an answer */
 
-/* A dial that the peer has not answered. It is in peer->shared_memory.dial until then. */
+/* A dial that the peer has not answered. It is in peer->shared_memory.dial until the answer
+ * comes. */
 struct peer_local_dial {
 	struct transport_dial *dial;
 	struct engine_peer *peer;

@@ -57,8 +57,9 @@ void peer_addr_to_wire(const struct sockaddr_storage *from, struct wire_address 
 	}
 }
 
-/* Sets the interface of a link-local address to that of `local`. The index of an interface means
- * nothing on another host, so the one that came with the address cannot be used. */
+/* If both addresses are link-local, sets the interface of `addr` to that of `local`. The index of
+ * an interface means nothing on another host, so the one that came with the address cannot be
+ * used. */
 static void route_take_scope(struct sockaddr_storage *addr, const struct sockaddr_storage *local)
 {
 	if (sys_addr_is_link_local(addr) && sys_addr_is_link_local(local))
@@ -110,7 +111,8 @@ static void route_add_way(struct peer_way *ways, unsigned *count, const struct p
 		ways[(*count)++] = *way;
 }
 
-/* Whether the rail has an address from which packets can be sent to `remote`. */
+/* Whether an option names the rails, and the rail's address has the family of `remote` and is no
+ * wildcard. Whether packets from it reach `remote` is not checked. */
 static bool route_rail_serves(const struct engine_session *session, uint32_t rail,
 			      const struct sockaddr_storage *remote)
 {
@@ -121,8 +123,8 @@ static bool route_rail_serves(const struct engine_session *session, uint32_t rai
 }
 
 /* Returns the rail whose address the kernel's routing table chooses as the source for `remote`,
- * or PEER_RAIL_NONE. If the user named exactly one address of the family, returns that rail,
- * whatever the table says. */
+ * or PEER_RAIL_NONE. If the user named exactly one address of the family, and no other source may
+ * be used (any_source), returns that rail, whatever the table says. */
 static uint32_t route_rail_by_kernel(const struct engine_session *session,
 				     const struct sockaddr_storage *remote)
 {
@@ -166,8 +168,8 @@ static void route_say_own_address(const struct engine_peer *peer,
 }
 
 /* Adds ways to addresses for which the routing table chooses none of the named rails: from each
- * rail of the family in turn. Only if that gives no way at all, an address is added without a
- * source. skip: addresses that are decided already. */
+ * rail of the family in turn. If the list is empty after that, adds an address without a source.
+ * skip[i]: address i is decided already. */
 static void route_add_in_turn(const struct engine_peer *peer, const bool *skip,
 			      struct peer_way *ways, unsigned *count)
 {

@@ -7,7 +7,7 @@
 #include "engine/peer/peer_route.h"
 
 /* Called when a connection over that way failed, or was slower than another one: its rail is
- * avoided from now on. */
+ * avoided from now on, unless this process lacked memory or descriptors. */
 void rail_failed(struct engine_peer *peer, const struct peer_way *way, tcpx_status status);
 /* Called when a connection over rail `at` is up. If the rail was avoided, its channels return to
  * it. */

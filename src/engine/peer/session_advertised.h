@@ -12,8 +12,8 @@ tcpx_status session_published_check(void); /* checks TCPX_CTRL_IP. ERR_INVALID: 
  * ERR_TIMED_OUT; ERR_INVALID; ERR_LIMIT: there are too many. */
 tcpx_status session_advertised_find(const struct engine_session *session,
 				    struct wire_address *out_addrs, uint32_t *out_count);
-/* Fills in the addresses to advertise, after the session has begun to listen. Returns their
- * number. */
+/* Called after the session has begun to listen: fills in the addresses to advertise, and returns
+ * their number. */
 uint32_t session_addresses(struct engine_session *session,
 			   struct wire_address addrs[WIRE_ADDR_MAX]);
 

@@ -105,7 +105,7 @@ static void advertised_publish(const struct engine_session *session, struct wire
 	*count += !*count;
 }
 
-/* Adds the addresses of one entry to out: an address or a name, with or without a port. */
+/* Adds the addresses of one entry to `out`: an address or a name, with or without a port. */
 static tcpx_status advertised_advertise_one(const char *text, int64_t deadline_ns,
 					    struct wire_address *out, uint32_t *count)
 {

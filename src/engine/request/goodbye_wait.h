@@ -12,10 +12,12 @@
 #include "engine/link/engine.h"
 
 void goodbye_wait_init(struct engine_peer *peer);
-/* Called when the core has ended the request. True: the request waits here for a goodbye, and its
- * memory is no longer used. False: the caller ends the request. */
+/* Called when the core has ended the request. True: the peer refused the request
+ * (ERR_REMOTE_KEY), so it waits here for a goodbye, and its memory is no longer used. False: the
+ * caller ends the request. If the peer has ended already, the request's status is then the
+ * peer's. */
 bool goodbye_wait_add(struct engine_request *request);
-/* Ends a waiting request now, as refused. */
+/* Ends a waiting request at once, as refused. */
 void goodbye_wait_end(struct engine_request *request);
 /* Whether a request waits that was posted no later than number `until` (post_seq). */
 bool goodbye_wait_has(const struct engine_peer *peer, uint64_t until);

@@ -17,7 +17,7 @@ struct engine_event {
 	tcpx_event event;
 };
 
-/* The peer that a published notification came from. */
+/* Returns the peer that a published notification came from. */
 static struct engine_peer *note_peer(const struct core_notify_in *msg)
 {
 	return msg->from;

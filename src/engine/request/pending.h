@@ -16,16 +16,18 @@ void pending_end(struct engine_request *request, tcpx_status status);
 /* Keeps a copy of a notification. ERR_AGAIN: too many bytes wait already; ERR_LIMIT: it is too
  * long; ERR_NO_MEMORY. */
 tcpx_status pending_note(struct engine_peer *peer, const void *data, size_t bytes);
-/* Called at each heartbeat: sends the notifications for which the peer had no budget before. */
+/* Called when the core exists, and at each heartbeat: sends the waiting notifications in their
+ * order, until the peer has no budget for the next one. */
 void pending_notes_go(struct engine_peer *peer);
 /* Called when the core of the link exists: hands it first the notifications, then the requests,
  * both in the order in which they were posted. A request that the core does not accept ends with
  * the core's status. */
 void pending_start(struct engine_peer *peer);
-/* Called when the peer is dead: ends the requests with status and drops the notifications.
+/* Called when the peer is dead: ends the requests with `status` and drops the notifications.
  * Returns how many notifications are lost. */
 uint32_t pending_fail(struct engine_peer *peer, tcpx_status status);
-/* Logs how many notifications were lost, unless that is to be logged later. No lock held. */
+/* Logs how many notifications were lost, unless that is to be logged later. The caller holds no
+ * lock. */
 void pending_say_lost(struct engine_peer *peer, uint32_t notes);
 /* Called when a region is deregistered: ends the requests here that use it, as uses() says. */
 void pending_forget(struct engine_peer *peer,

@@ -15,7 +15,8 @@
 #include "engine/channel/look.h"
 #include "sys/futex.h"
 
-/* Whether the application can take nothing now. The caller holds queue.lock. */
+/* Whether no completion, notification or event waits for the application. Peers to accept do not
+ * count. The caller holds queue.lock. */
 static bool ready_nothing(const struct engine_session *session)
 {
 	return list_empty(&session->queue.completions) && list_empty(&session->queue.notes) &&

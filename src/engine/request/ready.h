@@ -6,8 +6,9 @@
 
 #include "engine/link/engine.h"
 
-/* Adds a node to one of session->queue's lists (completions, notes, events), and wakes those that
- * wait. The caller holds queue.lock. */
+/* Adds a node to one of session->queue's lists (completions, notes, events), and wakes the
+ * threads that wait for any of them. Threads that wait for notifications alone are woken by
+ * note_published(). The caller holds queue.lock. */
 void ready_add(struct engine_session *session, struct list_node *list, struct list_node *node);
 /* Called after something was taken, with queue.lock held. If nothing is left, the eventfd is no
  * longer readable. */

@@ -16,7 +16,8 @@
 /* least time between two log lines about lost notifications */
 #define LOST_SAID_NS (10 * CLOCK_S_NS)
 
-/* What is needed to dial a session again. All links of one handle share it. Under session.lock. */
+/* What is needed to dial a session again. All links of one handle share it. session.lock guards
+ * it. */
 struct reconnect_target {
 	uint32_t refs;
 	uint32_t tries;	      /* attempts since a link was last up */
@@ -199,7 +200,7 @@ static struct engine_peer *reconnect_link_new(struct engine_peer *root, struct e
 	memcpy(peer->who.uuid, old->who.uuid, sizeof(peer->who.uuid));
 	peer->who.keyed = old->who.keyed;
 	peer->dialling.hello = target->hello;
-	/* only the old session is accepted: another one may have the address by now */
+	/* only the old session is accepted: meanwhile another one may have got the address */
 	memcpy(peer->dialling.hello.want_uuid, old->who.uuid,
 	       sizeof(peer->dialling.hello.want_uuid));
 	memcpy(peer->dialling.key, target->key, sizeof(peer->dialling.key));
@@ -316,8 +317,9 @@ void reconnect_up(struct engine_peer *peer)
 	link_unlock(&peer->link);
 }
 
-/* Whether the request may be moved to another link: its link has ended, and no post or wait is
- * under way. The caller holds link.lock of the request's peer. */
+/* Whether the request may be moved to another link: `id` is its handle, `from` its peer, that
+ * peer's link has ended, the request is not active, and no leader waits for it. The caller holds
+ * link.lock of the request's peer. */
 static bool reconnect_movable(struct engine_request *request, uint64_t id,
 			      const struct engine_peer *from)
 {

@@ -50,7 +50,7 @@ tcpx_status engine_request_prepare(struct engine_session *session, uint64_t peer
 	return TCPX_OK;
 }
 
-/* Has an active request ended as soon as its memory is no longer used. The caller holds
+/* Makes an active request end as soon as its memory is no longer used. The caller holds
  * link.lock. */
 static void request_stop(struct engine_request *request)
 {

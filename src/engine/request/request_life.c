@@ -75,8 +75,8 @@ tcpx_status request_hand_over(struct engine_request *request)
 	return status;
 }
 
-/* Adds the speed of a large transfer to the peer's mean. Small ones are left out, because their
- * time is that of the round trip. The caller holds link.lock. */
+/* Adds the speed of a READ or WRITE that succeeded to the peer's mean. Small ones are left out,
+ * because their time is that of the round trip. The caller holds link.lock. */
 static void request_measure(struct engine_request *request)
 {
 	const tcpx_completion *end = &request->completion;

@@ -18,9 +18,10 @@
  * that have work are kicked once. */
 struct post_batch {
 	struct engine_peer *peer; /* locked, with a reference; NULL: the batch is empty */
-	/* number of requests; bytes of the largest, as post_own_bytes() counts */
+	/* posted: number of requests; most_bytes: bytes of the largest, as post_own_bytes()
+	 * counts */
 	uint64_t posted, most_bytes;
-	bool sends, timed; /* one has way.sends; one has a deadline */
+	bool sends, timed; /* sends: a request has way.sends; timed: a request has a deadline */
 	/* memory kind and device of the staged memory that a READ of the batch will fill; or
 	 * NULL */
 	const struct mem_kind *awaits;
@@ -97,8 +98,8 @@ static tcpx_status request_start(struct engine_request *request)
 	return post_error(request, status);
 }
 
-/* About how many bytes this end sends for the request. For a READ that is only its list; the peer
- * sends the data. */
+/* Returns about how many bytes this end sends for the request. For a READ that is only its list;
+ * the peer sends the data. */
 static uint64_t post_own_bytes(const struct engine_request *request)
 {
 	if (request->xfer.op == TCPX_OP_READ)
@@ -116,8 +117,8 @@ static enum post_sends post_sends_of(const struct engine_session *session, uint6
 	return bytes <= session->tuning.inline_bytes ? POST_LANE : POST_NOTHING;
 }
 
-/* Posts the request unless it is released, active, or still in the completion queue. The caller
- * holds link.lock. */
+/* Posts the request unless it is released, active, or still in the completion queue, or its link
+ * ended before it had a core. The caller holds link.lock. */
 static tcpx_status post_one(struct engine_request *request, uint64_t id)
 {
 	struct engine_peer *peer = request->peer;
@@ -136,7 +137,7 @@ static tcpx_status post_one(struct engine_request *request, uint64_t id)
 	return request_start(request);
 }
 
-/* Unlocks the batch's peer, and has what was posted sent, partly on this thread. */
+/* Unlocks the batch's peer, and starts to send what was posted, partly on this thread. */
 static void batch_end(struct post_batch *batch)
 {
 	struct engine_peer *peer = batch->peer;
@@ -202,8 +203,9 @@ static tcpx_status post_alone(struct engine_request *request, uint64_t id)
 	return status;
 }
 
-/* Called after a post that failed with `status`. If the link has ended, posts on the handle's
- * next link; else restores the error. Returns the final status. */
+/* Called after a post that failed with `status`. Returns ERR_STATE and ERR_STALE at once. Else, if
+ * the request's link has ended, moves the request to the handle's next link and posts it there; if
+ * it was not moved, restores the error. Returns the final status. */
 static tcpx_status post_again(struct engine_request *request, uint64_t id, tcpx_status status)
 {
 	tcpx_error why = *error_last();

@@ -28,7 +28,8 @@ struct engine_worker {
 	bool lanes, polls;
 	pthread_t thread;
 	pthread_mutex_t lock; /* guards kicked, graves and looked_at */
-	/* graves: channels whose reference is dropped after this round */
+	/* kicked: channels that were kicked; graves: channels whose reference is dropped after
+	 * this round */
 	struct list_node kicked, graves;
 	struct list_node looked_at; /* channels on which an application polls (look.c) */
 	_Atomic uint32_t sleeping;
@@ -52,7 +53,7 @@ struct engine_runtime {
 	struct list_node late;
 	bool late_looked;
 	_Atomic uint32_t peers_freed; /* futex: counts the freed peers of all sessions */
-	struct sys_post prefill_post; /* a peer waits for staging memory */
+	struct sys_post prefill_post; /* posted while a peer waits for staging memory */
 	_Atomic bool prefill_watched;
 	_Atomic uint32_t lone_posted, lone_answered; /* lone.c; 1: a transfer has the turn */
 

@@ -21,8 +21,8 @@ struct reap_item {
 	bool (*release)(struct reap_item *item, int64_t now_ns);
 };
 
-/* Has release() called every 5 ms until it returns true. The caller's reference becomes the
- * reaper's. */
+/* From now on release() is called every 5 ms until it returns true. The caller's reference
+ * becomes the reaper's. */
 void reaper_add(struct reap_item *item, bool (*release)(struct reap_item *item, int64_t now_ns));
 
 void reaper_init(struct engine_runtime *runtime);

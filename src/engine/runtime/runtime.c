@@ -6,7 +6,7 @@
 
 struct engine_runtime engine_runtime = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* A function that another thread waits for. */
+/* A call on the control thread for which another thread waits. */
 struct call {
 	struct sys_post post;
 	void (*fn)(void *arg);
@@ -32,8 +32,8 @@ bool runtime_is_control(void)
 	return pthread_equal(pthread_self(), engine_runtime.control);
 }
 
-/* The session may be freed by now, so the futex on which its close waits is in the runtime, not
- * in the session. */
+/* The peer's session may be freed already, so the futex on which its close waits is in the
+ * runtime, not in the session. */
 void runtime_peer_freed(void)
 {
 	atomic_fetch_add(&engine_runtime.peers_freed, 1);

@@ -13,7 +13,7 @@
 
 tcpx_status engine_session_open(const tcpx_session_opts *opts, struct engine_session **out_session);
 void engine_session_close(struct engine_session *session);
-/* OK, ERR_INVALID: it is NULL or closed, or ERR_FORKED: it was opened before fork(). */
+/* Returns OK; ERR_INVALID: `session` is NULL or closed; ERR_FORKED: it was opened before fork(). */
 tcpx_status engine_session_check(struct engine_session *session);
 tcpx_status engine_listen(struct engine_session *session, uint32_t port, uint32_t retries,
 			  uint16_t *out_port);
@@ -29,6 +29,6 @@ tcpx_status engine_region_token_for(struct engine_session *session, uint64_t id,
 tcpx_status engine_region_import(struct engine_session *session, uint64_t peer_id,
 				 const void *token, size_t len, tcpx_region *out_region);
 
-void import_free(void *object); /* the last reference was dropped */
+void import_free(void *object); /* called when the last reference was dropped */
 
 #endif

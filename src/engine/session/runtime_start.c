@@ -23,8 +23,8 @@ static void *control_main(void *arg)
 	return NULL;
 }
 
-/* The default number of workers: half of the cores, at least 2 and at most 16. On the smallest
- * machines that is more than half, because one thread would leave a core idle on each side. */
+/* The default number of workers: half of the cores, at most 16. It is at least 2, because one
+ * thread would leave a core idle on each side; on a machine with one core it is 1. */
 static uint32_t default_workers(void)
 {
 	uint32_t cores = sys_cpu_usable(), half = cores / 2;

@@ -93,8 +93,8 @@ static void session_peers_await(struct engine_session *session, int64_t deadline
 	} while (sys_futex_wait(freed, seen, deadline_ns) == 0);
 }
 
-/* Frees sessions that were closed while a copy used their memory, and whose copies have ended by
- * now. */
+/* Frees those sessions in engine_runtime.late, closed while a copy used their memory, that no
+ * longer have a peer. */
 static void sessions_free_late(void)
 {
 	for (;;) {
@@ -119,9 +119,9 @@ static void sessions_free_late(void)
 	}
 }
 
-/* Runs on a thread of its own, which waits until all such sessions can be freed, however long
- * that takes. This is needed because the application may never open or close another session, and
- * the control thread cannot wait: closing the last session joins it. */
+/* Runs on a thread of its own, which waits until all sessions in engine_runtime.late can be
+ * freed, however long that takes. This is needed because the application may never open or close
+ * another session, and the control thread cannot wait: closing the last session joins it. */
 static void *sessions_late_main(void *arg)
 {
 	struct engine_runtime *runtime = arg;
@@ -140,8 +140,8 @@ static void *sessions_late_main(void *arg)
 	}
 }
 
-/* Has a closed session freed when no copy uses its memory any more. If no thread can be started
- * for that, the next open or close of a session frees it. */
+/* Arranges that a closed session is freed when no copy uses its memory any more. If no thread can
+ * be started for that, the next open or close of a session frees it. */
 static void session_free_later(struct engine_session *session)
 {
 	struct engine_runtime *runtime = &engine_runtime;

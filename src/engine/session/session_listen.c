@@ -38,8 +38,8 @@ void session_listen_close(struct engine_session *session)
 	listen->local = NULL;
 }
 
-/* Checks that the session may listen on all its rails. ERR_AUTH: one is not loopback, and nothing
- * would prove who connects. */
+/* Checks that the session may listen on all its rails. ERR_AUTH: one is not loopback, nothing
+ * would prove who connects, and the session is not INSECURE. */
 static tcpx_status listen_check_trust(const struct engine_session *session)
 {
 	char text[SYS_ADDR_TEXT];

@@ -18,8 +18,8 @@
 #include "sys/crypto.h"
 #include "sys/iface.h"
 
-/* Chooses the value of a numeric option: the caller's (given), or if that is 0 the one of the
- * environment. ERR_INVALID: it is outside min..max. */
+/* Chooses the value of a numeric option: the caller's (`given`), or if that is 0 the one of the
+ * environment. ERR_INVALID: it is neither 0 nor in min..max. */
 static tcpx_status option_number(const char *name, uint64_t given, enum config_id id, uint64_t min,
 				 uint64_t max, uint64_t *out)
 {
