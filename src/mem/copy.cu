@@ -28,7 +28,7 @@ struct tile {
 	uint32_t from[TILE], end[TILE];
 };
 
-/* What a thread needs to know for a step of its warp. */
+/* The data that a thread needs for a step of its warp. */
 struct view {
 	const struct tile *t;
 	uint32_t n;    /* number of pieces in the tile */
@@ -89,9 +89,9 @@ static __device__ __forceinline__ uint32_t piece_at(const struct tile *t, uint32
 	return lo;
 }
 
-/* Whether byte k of the word at pos belongs to a piece, which is then stored in p. Called with k
- * ascending from the first piece of the word: pieces have at least one byte, so one step
- * suffices. */
+/* Returns whether the byte at pos belongs to a piece; *p is then that piece. The caller begins with
+ * the first piece of a word in *p and calls this for each byte of the word in turn: pieces have at
+ * least one byte, so one step suffices. */
 static __device__ __forceinline__ bool piece_step(const struct view *v, uint32_t pos, uint32_t *p)
 {
 	if (*p < v->n && pos >= v->t->end[*p])

@@ -31,7 +31,7 @@ void mem_copy_cpu(const struct mem_copy_args *args, int to_slot,
  * list has decided yet, else waits for that decision. Returns nonzero if the list must touch
  * nothing. */
 int mem_copy_stopped(struct mem_copy_mark *mark, struct mem_copy_state *state, uint32_t serial);
-void *mem_copy_same_address(uint64_t addr, uint64_t bytes);
 /* Returns addr as a pointer: the default of `at` in the reference implementations. */
+void *mem_copy_same_address(uint64_t addr, uint64_t bytes);
 
 #endif

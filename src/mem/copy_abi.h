@@ -43,17 +43,20 @@ struct mem_copy_piece {
  * stopped does not change after that.
  */
 struct mem_copy_mark {
-	MEM_COPY_WORD abort;   /* by the host: not 0 = touch nothing, unless the list has begun */
-	MEM_COPY_WORD started; /* by the first block: the serial, before memory is touched */
-	MEM_COPY_WORD stopped; /* by the first block: 1 = it saw abort, nothing is touched */
+	/* set by the host: not 0: touch nothing, unless the list has begun */
+	MEM_COPY_WORD abort;
+	MEM_COPY_WORD started; /* set by the first block to the serial, before it touches memory */
+	/* set by the first block: 1: it saw abort, so the list touches nothing */
+	MEM_COPY_WORD stopped;
 };
 
-/* In GPU memory, all zero before the first launch. Launches that may overlap need a state each, so
- * there is one per stream. The block that changes claimed to its serial is the first of its list
- * and decides for all blocks. */
+/* Lies in GPU memory; the host clears it before the first launch. Launches that may overlap need
+ * a state each, so there is one per stream. The block that changes claimed to its serial is the
+ * first of its list and decides for all blocks. */
 struct mem_copy_state {
 	MEM_COPY_WORD claimed; /* serial of the last list of which a block has arrived */
-	MEM_COPY_WORD verdict; /* that serial: move; serial | MEM_COPY_STOP: touch nothing */
+	/* its decision: the serial: the list moves; serial | MEM_COPY_STOP: it touches nothing */
+	MEM_COPY_WORD verdict;
 };
 
 #define MEM_COPY_STOP 1u

@@ -11,16 +11,16 @@
 #include "mem/copy.h"
 
 /*
- * Most blocks of a launch. Each occupies a part of an SM that the application could use. On an
- * H200, 4 blocks gather and 16 scatter at the full rate of the bus, 48 GB/s, and more do not help
- * (docs/design/gpu.md). A launch has one block per BLOCK_BYTES of the slot or BLOCK_PIECES pieces,
- * whichever are more.
+ * Most blocks of a launch whose caller does not say how many (blocks 0). Each occupies a part of an
+ * SM that the application could use. On an H200, 4 blocks gather and 16 scatter at the full rate of
+ * the bus, 48 GB/s, and more do not help (docs/design/gpu.md). Such a launch has one block per
+ * BLOCK_BYTES of the slot or BLOCK_PIECES pieces, whichever are more.
  */
 #define BLOCKS_ENOUGH 16
 #define BLOCK_BYTES 16384
 #define BLOCK_PIECES 64
 #define LINE 128u
-/* limit of a position in the slot; keeps every sum of positions within 32 bits */
+/* positions in the slot are at most this, so that every sum of positions fits into 32 bits */
 #define END_MOST (1u << 30)
 
 _Static_assert(sizeof(struct mem_copy_mark) == 12 && sizeof(struct mem_copy_piece) == 24 &&

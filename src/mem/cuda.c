@@ -44,8 +44,9 @@ static cuda_result pointer_read(const struct sys_cuda *api, cuda_ptr at, struct 
 	return result;
 }
 
-/* Checks that the memory is linear device memory of this GPU that its primary context can use.
- * ERR_INVALID, ERR_UNSUPPORTED: no; the last error says why and what to do. */
+/* Checks that the address is in linear device memory of this GPU and, if the memory belongs to a
+ * context, that this is the primary one. Whether the device may access memory without a context
+ * is not checked. ERR_INVALID, ERR_UNSUPPORTED: no; the last error says why and what to do. */
 static tcpx_status pointer_kind(const struct sys_cuda_gpu *gpu, const void *addr,
 				const struct pointer *is)
 {

@@ -9,13 +9,14 @@
 struct issue {
 	const struct sys_cuda *api;
 	cuda_stream stream;
-	cuda_result fatal; /* the error that made the device unusable */
+	cuda_result fatal; /* the error that made the device unusable; CUDA_OK: none */
 };
 
 /* Copies of one piece each whose slots and pieces are contiguous; one call moves them. */
 struct run {
 	struct mem_copy *first, *last; /* its copies, in the order of the list */
-	uint8_t *slot, *memory;	       /* their first byte in the slots and on the GPU */
+	/* the first byte of the copies, in the slots and on the GPU */
+	uint8_t *slot, *memory;
 	uint64_t bytes;
 };
 

@@ -6,8 +6,8 @@
 #include "mem/kind.h"
 #include "sys/cuda.h"
 
-/* The number of driver calls that mem_issue_copies would make for this list, or enough if there
- * are more: counting stops there. */
+/* Returns the number of driver calls that mem_issue_copies would make for this list, or `enough`
+ * if it would make more: counting stops there. */
 uint32_t mem_issue_calls(struct mem_copy *first, uint32_t enough);
 
 /* Puts a list of copies, sorted by slot, into the stream. If the driver refuses a copy, its result

@@ -22,8 +22,8 @@ tcpx_status mem_cuda_kernels_load(const struct sys_cuda_gpu *gpu,
 				  struct mem_cuda_kernels *out_kernels);
 
 /* Puts one launch into the stream: pieces into the slot (to_slot 1) or the slot into pieces (0).
- * args is copied; what it points to is in use until the stream has passed the launch. Never
- * blocks. ERR_SYSTEM: nothing was launched. */
+ * args is copied; the caller keeps what it points to until the stream has passed the launch.
+ * Never blocks. ERR_SYSTEM: nothing was launched. */
 tcpx_status mem_cuda_kernels_launch(const struct mem_cuda_kernels *kernels, int to_slot,
 				    cuda_stream stream, const struct mem_copy_args *args);
 
@@ -32,8 +32,8 @@ tcpx_status mem_cuda_kernels_launch(const struct mem_cuda_kernels *kernels, int 
 tcpx_status mem_cuda_kernels_move(const struct mem_cuda_kernels *kernels, cuda_stream stream,
 				  const struct mem_move_args *args);
 
-/* Unloads the kernels while no launch is under way. Ignores errors: at process exit the driver may
- * be gone already. */
+/* Unloads the kernels; the caller makes sure that no launch is under way. Ignores errors: at
+ * process exit the driver may be gone already. */
 void mem_cuda_kernels_unload(struct mem_cuda_kernels *kernels);
 
 #endif

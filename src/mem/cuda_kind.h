@@ -15,9 +15,9 @@ extern const struct mem_kind mem_cuda;
 void *mem_cuda_slot_alloc(size_t bytes, uint32_t device);
 void mem_cuda_slot_free(void *slot, size_t bytes, uint32_t device);
 
-/* Keeps a slot that is no longer used until mem_cuda_slots_free_left frees it or
- * mem_cuda_slot_left hands it out again. Used in place of mem_cuda_slot_free where the caller must
- * not wait, because freeing may wait for whatever runs on the device. Any thread. */
+/* Keeps a slot that nobody uses any more; later mem_cuda_slots_free_left frees it, or
+ * mem_cuda_slot_left hands it out again. Used in place of mem_cuda_slot_free where the caller
+ * must not wait, because freeing may wait for whatever runs on the device. Any thread. */
 void mem_cuda_slot_leave(void *slot, size_t bytes, uint32_t device);
 /* returns a kept slot of this size, or NULL */
 void *mem_cuda_slot_left(size_t bytes, uint32_t device);

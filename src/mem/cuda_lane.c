@@ -17,9 +17,9 @@
 #define GROUP_BYTES (4ull << 20) /* most bytes of a group; they take the bus 80 us */
 /* most bytes of a group that is issued while no other is under way, so that it ends early */
 #define FIRST_BYTES (1ull << 20)
-#define MOVE_CALLS 2u		  /* ENGINE_CALLS for moves between GPUs */
-#define MOVE_BYTES (128ull << 20) /* GROUP_BYTES for moves between GPUs */
-/* if a word does not change for this long, the driver is asked */
+#define MOVE_CALLS 2u		  /* in place of ENGINE_CALLS for moves between GPUs */
+#define MOVE_BYTES (128ull << 20) /* in place of GROUP_BYTES for moves between GPUs */
+/* if nothing has happened in a lane for this long, the driver is asked */
 #define ASK_NS (100 * CLOCK_MS_NS)
 
 int64_t mem_lane_patience_ns = 2 * CLOCK_MS_NS;
@@ -67,7 +67,7 @@ tcpx_status mem_lane_open(struct cuda_lane *lane, const struct sys_cuda *api,
 	if (status == TCPX_OK)
 		status = mem_launcher_open(&lane->launcher, kernels, lane->kernel.stream,
 					   at + MEM_LANE_WORDS, memory_at + MEM_LANE_WORDS);
-	if (status != TCPX_OK) /* if the device is broken, the next call reports it */
+	if (status != TCPX_OK) /* no error: if the device is broken, the next call reports it */
 		LOG_INFO("no copy kernels: %s", error_last()->what);
 	return TCPX_OK;
 }
@@ -104,8 +104,9 @@ void mem_lane_close(struct cuda_lane *lane)
 	way_close(&lane->engine, lane->api);
 }
 
-/* Makes the stream write the group's number when all copies issued before have ended.
- * group->flagged: the stream will do so. */
+/* Gives the group its number, and makes the stream write it when all copies issued to the stream
+ * before have ended. group->flagged: 1: the stream will do so; 0: the call failed, or the device
+ * cannot do it or is broken. */
 static void group_flag(struct cuda_lane *lane, struct cuda_group *group, struct cuda_way *way)
 {
 	cuda_result result = CUDA_ERR_NOT_SUPPORTED;
@@ -206,8 +207,8 @@ static cuda_result way_query(const struct cuda_lane *lane, struct cuda_way *way)
 	return result;
 }
 
-/* Whether the group has ended. Asks the driver if the stream will not write the group's number, or
- * if nothing has happened in the lane for ASK_NS. */
+/* Returns 1 if the group has ended. If the stream will not write the group's number, or if
+ * nothing has happened in the lane for ASK_NS, asks the driver too. */
 static int group_poll(struct cuda_lane *lane, struct cuda_group *group, int64_t now_ns)
 {
 	cuda_result result;
@@ -238,15 +239,17 @@ static struct mem_copy *group_take(struct cuda_lane *lane, int64_t now_ns)
 	return copies;
 }
 
-/* Whether the group's kernel saw an abort and moved nothing. */
+/* Whether the group's kernel saw an abort and moved nothing. 0 for a mixed group: the copy engine
+ * copies it in any case. */
 static int group_was_stopped(const struct cuda_group *group)
 {
 	return group->launch && !group->mixed && mem_launch_stopped(group->launch);
 }
 
 /*
- * Aborts the oldest launch if it has not begun after mem_lane_patience_ns, since a kernel of the
- * application may occupy the GPU for any length of time. If it is certain that the launch touches
+ * Aborts the launch of the oldest group if it has not begun after mem_lane_patience_ns, or at once
+ * if earlier aborted launches are still in the stream: a kernel of the application may occupy the
+ * GPU for any length of time. Leaves a mixed group alone. If it is certain that the launch touches
  * nothing, the copy engine copies the group. The launch's mark and list stay in use, and it counts
  * as pending, until the stream has passed it. Returns 1 if the copy engine took over.
  */
@@ -265,7 +268,7 @@ static unsigned abort_oldest_launch(struct cuda_lane *lane, int64_t now_ns)
 	return 1;
 }
 
-/* Removes element i of late, whose launch the stream has passed. */
+/* Removes element i of `late`, whose launch the stream has passed. */
 static void late_remove(struct cuda_lane *lane, unsigned i)
 {
 	lane->late[i].launch->busy = 0;
@@ -307,7 +310,7 @@ unsigned mem_lane_round(struct cuda_lane *lane, int64_t now_ns)
 		if (moved)
 			lane->moved_ns = now_ns;
 	}
-	/* done takes time, and the GPU has work meanwhile */
+	/* called last, because done takes time, and the GPU works on the new groups meanwhile */
 	lane_copies_end(lane, over, TCPX_OK);
 	return moved;
 }

@@ -70,9 +70,9 @@ struct cuda_launch *mem_launcher_slot(struct cuda_launcher *launcher)
 	return NULL;
 }
 
-/* Adds `bytes` bytes at slot address at and GPU address gpu: extends the last piece if they follow
- * it on both sides, else adds a piece, and begins a new launch if the gap is too long or the
- * launch is full. Returns 0 if the list is full. */
+/* Adds `bytes` bytes at slot address `at` and GPU address `gpu`: extends the last piece if they
+ * follow it on both sides, else adds a piece, and begins a new launch if the gap is too long or
+ * the launch is full. Returns 0 if the list is full. */
 static int plan_piece(struct plan *plan, struct mem_copy_piece *pieces, cuda_ptr at, cuda_ptr gpu,
 		      uint64_t bytes)
 {

@@ -55,7 +55,7 @@ _Static_assert(MEM_LAUNCH_PIECES <= MEM_MOVE_PIECES &&
 tcpx_status mem_launcher_open(struct cuda_launcher *launcher,
 			      const struct mem_cuda_kernels *kernels, cuda_stream stream,
 			      void *memory, cuda_ptr memory_at);
-void mem_launcher_close(struct cuda_launcher *launcher); /* no launch is under way */
+void mem_launcher_close(struct cuda_launcher *launcher); /* only while no launch is under way */
 
 /* Returns an element of launcher->slots that is not busy; NULL: all are busy, or there are no
  * kernels. */
@@ -76,7 +76,7 @@ enum mem_launch_result mem_launch_put_moves(struct cuda_launcher *launcher,
 /* For cuda_launch.c and cuda_launch_move.c. Takes the next serial for the list and resets its mark
  * (copy_abi.h). */
 void mem_launch_renew(struct cuda_launcher *launcher, struct cuda_launch *launch);
-void mem_launch_failed(void); /* logs the last error; the copy engine is used then */
+void mem_launch_failed(void); /* logs the last error and that the copy engine is used */
 
 /* Returns 1 if a block of the list has begun. */
 int mem_launch_started(const struct cuda_launch *launch);
@@ -84,6 +84,8 @@ int mem_launch_started(const struct cuda_launch *launch);
  * still read its mark and pieces, so both stay in use. Returns 0 if the list has begun and ends
  * soon; mem_launch_stopped then says whether it saw the abort and moved nothing. */
 int mem_launch_abort(struct cuda_launch *launch);
-int mem_launch_stopped(const struct cuda_launch *launch); /* after the stream passed the list */
+/* Returns 1 if the list saw the abort and moved nothing. Valid after the stream has passed the
+ * list. */
+int mem_launch_stopped(const struct cuda_launch *launch);
 
 #endif

@@ -281,8 +281,9 @@ static int owner_late(const struct cuda_owner *owner)
 	return late > 0;
 }
 
-/* Passes a short time while there is nothing to do: spins once, or sleeps if it has spun long
- * enough. quiet_ns: when there was last progress. */
+/* Waits while there is nothing to do: spins once, or sleeps if it has spun long enough. If
+ * nothing at all is under way, the sleep has no time limit. quiet_ns: when there was last
+ * progress. */
 static void owner_wait(struct cuda_owner *owner, int64_t now_ns, int64_t quiet_ns)
 {
 	int under = owner_under(owner), late = owner_late(owner);
@@ -299,7 +300,7 @@ static void owner_wait(struct cuda_owner *owner, int64_t now_ns, int64_t quiet_n
 		sys_cpu_relax();
 		return;
 	}
-	step_ns = waited_ns / 8; /* so the end of a copy is noticed late by an eighth at most */
+	step_ns = waited_ns / 8; /* an end is noticed late by an eighth of the wait at most */
 	if (step_ns < STEP_NS)
 		step_ns = STEP_NS;
 	if (step_ns > STEP_MAX_NS)
@@ -415,7 +416,7 @@ tcpx_status mem_cuda_owner_start(uint32_t device)
 	pthread_once(&owners_once, owners_first);
 	if (fork_err)
 		return error_set(TCPX_ERR_NO_MEMORY, fork_err, "fork handler of GPU memory");
-	if (!sys_cuda_driver()) /* no thread needs to find out that there is no driver */
+	if (!sys_cuda_driver()) /* asked here, so that no thread is started in vain */
 		return TCPX_ERR_UNSUPPORTED;
 	owner = &owners[device];
 	pthread_mutex_lock(&owner->lock);

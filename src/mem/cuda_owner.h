@@ -30,7 +30,7 @@ tcpx_status mem_cuda_owner_push(struct mem_copy *copy, int to_slot);
 tcpx_status mem_cuda_owner_move(struct mem_copy *copy);
 
 /* Wakes the owner of the device for copies of one direction: see mem_kind.rouse. Does nothing if
- * the owner has work, or never spins. */
+ * the owner is awake or has work under way, or never spins. */
 void mem_cuda_owner_rouse(uint32_t device, int to_slot);
 
 /* Returns 1 if the owner thread of the device runs and the device works. Any thread. */

@@ -4,7 +4,7 @@
 #include "mem/cuda_queue.h"
 
 #define AHEAD 64u /* most copies searched for contiguous slots; a bit each in front.taken */
-#define AHEAD_BYTES (16ull << 20) /* most bytes of them, except for the last one */
+#define AHEAD_BYTES (16ull << 20) /* the search ends after this many bytes */
 #define PASSES 4u /* groups that may be removed before the one with the oldest copy */
 
 /* What a group can still take. */
@@ -167,7 +167,7 @@ struct stretch {
 	uint64_t bytes;
 };
 
-/* The stretch that begins at place begin; its bytes are 0 if the copy there is taken. */
+/* Returns the stretch that begins at place `begin`; its bytes are 0 if the copy there is taken. */
 static struct stretch stretch_at(const struct front *front, uint32_t begin)
 {
 	struct stretch it = {begin, begin, AHEAD, 0};

@@ -15,21 +15,21 @@ struct cuda_queue {
 	_Alignas(64) _Atomic(struct mem_copy *) pushed; /* pushed copies, newest first */
 
 	/* for the owner thread only */
-	_Alignas(64) struct mem_copy *first, *last; /* oldest first */
+	_Alignas(64) struct mem_copy *first, *last; /* from the oldest to the newest */
 	/* groups removed since the oldest copy became the oldest */
 	uint32_t passed;
 };
 
 /* Adds a copy. Lock-free. Any thread. */
 void mem_queue_push(struct cuda_queue *queue, struct mem_copy *copy);
-int mem_queue_pushed(struct cuda_queue *queue); /* returns 1 if pushed is not empty */
+int mem_queue_pushed(struct cuda_queue *queue); /* returns 1 if there are pushed copies */
 
-/* Moves the copies from pushed to the end of the list that begins at first. Owner thread. */
+/* Moves the copies from `pushed` to the end of the list that begins at `first`. Owner thread. */
 void mem_queue_take(struct cuda_queue *queue);
 
 /* Removes the next group from the queue, which is not empty: at least one copy, sorted by slot
- * address. The group has at most so many bytes and pieces, unless it is a single copy. Owner
- * thread. */
+ * address. The group has at most `bytes` bytes and `pieces` pieces, unless it is a single copy.
+ * Owner thread. */
 struct mem_copy *mem_queue_group(struct cuda_queue *queue, uint64_t bytes, uint32_t pieces);
 
 #endif

@@ -34,7 +34,7 @@ struct cuda_handle {
 	uint64_t offset; /* offset of the region in its allocation or mapping */
 	union {
 		struct cuda_ipc_mem ipc;
-		uint64_t span; /* MAPPED: the mapping's bytes */
+		uint64_t span; /* HANDLE_MAPPED: length of the mapping */
 	};
 };
 
@@ -49,7 +49,7 @@ _Static_assert(sizeof(struct cuda_handle) <= MEM_HANDLE_MAX, "handle outgrew its
 struct mem_mapping {
 	struct cuda_handle handle;
 	int same; /* 1: both sessions are in this process */
-	int fd;	  /* MAPPED: descriptor of the memory while it is opened */
+	int fd;	  /* HANDLE_MAPPED: descriptor of the memory, used until it is mapped */
 	/* form MAPPED: address of the mapping in this process, the same for all devices; 0: not
 	 * mapped yet */
 	cuda_ptr mapped;
@@ -66,7 +66,7 @@ static struct {
 	_Atomic uint32_t generation;
 	int running, stop; /* the thread runs; it is to end after the last request */
 	pthread_t thread;
-	struct mem_share *first, *last; /* requests, oldest first */
+	struct mem_share *first, *last; /* requests, from the oldest to the newest */
 	/* moves that wait until their mapping is open on their device; in no order */
 	struct mem_copy *late;
 } shares = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
@@ -160,8 +160,8 @@ static tcpx_status share_export(struct mem_share *share)
 	return status;
 }
 
-/* TCPX_OK if the GPU can read memory of the source GPU, over the bus or NVLink; ERR_UNSUPPORTED:
- * it cannot. */
+/* TCPX_OK if the GPU can read memory of the source GPU, over the bus or NVLink, or if the source
+ * is not visible to this process and so cannot be checked. ERR_UNSUPPORTED: it cannot. */
 static tcpx_status check_peers(const struct sys_cuda_gpu *gpu, uint32_t source)
 {
 	cuda_device other;
@@ -403,7 +403,7 @@ static void move_late(struct mem_copy *copy)
 		copy->done(copy, status);
 }
 
-/* The sharing thread: carries out moves that wait first, then requests, until stop is set and none
+/* The sharing thread: carries out late moves before requests. Ends when stop is set and neither
  * is left. */
 static void *share_main(void *arg)
 {

@@ -76,8 +76,8 @@ static void mapped_remove(const void *slot, uint32_t device)
 	free(it);
 }
 
-/* An unused slot that is to be freed later. This record is in the slot itself, because memory may
- * be short when the slot is left. */
+/* An unused slot that is to be freed later. This record lies in the slot itself, so that
+ * mem_cuda_slot_leave needs no other memory. */
 struct left {
 	struct left *next;
 	size_t bytes;

@@ -58,7 +58,7 @@ void mem_slot_free(void *slot, size_t bytes, uint32_t device)
 }
 
 /* Copies one piece to or from its place in the slot. Returns 0 if a part of the piece is not
- * mapped any more, which only vanishing memory survives. */
+ * mapped any more. Only the system calls for `vanishing` report this; memcpy would crash. */
 static int piece_move(const struct mem_copy *copy, const struct mem_piece *piece, uint8_t *slot)
 {
 	if (copy->vanishing && copy->to_slot)

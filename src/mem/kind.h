@@ -107,7 +107,7 @@ struct mem_kind {
 	/* Announces copies (to_slot: into slots) within a millisecond, so that an idle thread of
 	 * the device wakes up now. NULL: no thread sleeps. Any thread, under any lock. */
 	void (*rouse)(uint32_t device, int to_slot);
-	/* Whether every device in use here moves many small pieces as fast as few large ones. */
+	/* Whether the devices in use (at least one) move small pieces as fast as large ones. */
 	int (*moves_lists)(void);
 
 	/* Memory for slots of this kind (pinned if needed); slot_free releases it. */
@@ -144,7 +144,7 @@ extern _Atomic int mem_busy_sessions;
 extern void (*_Atomic mem_gpu_thread)(const char *pci);
 void mem_gpu_thread_starts(const char *pci);
 
-/* Calls stop of every kind. No probe or copy runs meanwhile. */
+/* Calls stop of every kind. The caller makes sure that no probe or copy runs meanwhile. */
 void mem_kinds_stop(void);
 
 #endif

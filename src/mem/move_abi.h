@@ -46,7 +46,7 @@ struct mem_move_args {
 	uint16_t first[MEM_MOVE_BLOCKS + 1];
 };
 
-/* The number of units of a piece. */
+/* Returns the number of units of a piece. */
 static inline
 #ifdef __CUDACC__
 	__host__ __device__

@@ -36,7 +36,7 @@ struct mem_regions {
 
 #define NO_SLOT UINT32_MAX
 
-static _Atomic uint64_t serials; /* regions that this process has made so far */
+static _Atomic uint64_t serials; /* serial of the region that this process made last */
 
 tcpx_status mem_regions_create(struct mem_regions **out_regions)
 {
@@ -62,7 +62,7 @@ tcpx_status mem_regions_create(struct mem_regions **out_regions)
 	return TCPX_OK;
 }
 
-/* The slot with this index, which is below regions->used. */
+/* Returns the slot with this index, which is below regions->used. */
 static struct slot *slot_at(struct mem_regions *regions, uint32_t index)
 {
 	return &regions->chunks[index / SLOT_CHUNK][index % SLOT_CHUNK];

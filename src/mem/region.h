@@ -41,7 +41,7 @@ struct mem_region {
 	_Atomic int retired;
 	_Atomic uint32_t traits; /* enum mem_traits, from the mappings at the last check */
 	_Atomic uint32_t cover;	 /* enum mem_cover, for GPU memory whose payload a plugin moves */
-	uint32_t ids;		 /* number of its ids; under the table's lock */
+	uint32_t ids;		 /* number of ids that name the region; under the table's lock */
 	struct bound_key *bound; /* keys that serve one peer each; under the table's lock */
 };
 
@@ -52,7 +52,8 @@ enum mem_traits {
 	MEM_MAY_VANISH = 1u << 2, /* memory of a file: only system calls may copy it */
 };
 
-/* Whether a plugin may register the whole pages that contain the memory. */
+/* What is known of the whole pages that contain the memory. UNASKED: nothing yet; GIVEN: a plugin
+ * may register them; REFUSED: the driver does not export them. */
 enum mem_cover { MEM_COVER_UNASKED = 0, MEM_COVER_GIVEN, MEM_COVER_REFUSED };
 
 struct mem_regions;
@@ -74,14 +75,16 @@ void mem_regions_destroy(struct mem_regions *regions);
 tcpx_status mem_region_add(struct mem_regions *regions, void *addr, uint64_t length,
 			   const tcpx_region_opts *opts, uint64_t *out_id);
 
-/* TCPX_OK if the memory is still the allocation that was registered, else ERR_STALE. */
+/* TCPX_OK if the memory is still the allocation that was registered, or if the kind cannot tell,
+ * as for host memory. ERR_STALE: it is another one, or is gone. */
 tcpx_status mem_region_same(const struct mem_region *region);
 
-/* TCPX_OK if the memory has all of these traits. If it lacked one at the last check, its mappings
- * are checked again. ERR_INVALID: it lacks one; the last error has the address. */
+/* TCPX_OK if the memory has these traits, of which MEM_CAN_READ and MEM_CAN_WRITE are checked. If
+ * it lacked one at the last check, its mappings are checked again. ERR_INVALID: it lacks one; the
+ * last error has the address. */
 tcpx_status mem_region_allows(struct mem_region *region, uint32_t traits);
 
-/* Whether the region is memory of a file, which may vanish. */
+/* Whether the region counts as memory that may vanish: of a file, or of unknown mappings. */
 static inline int mem_region_vanishes(const struct mem_region *region)
 {
 	return (atomic_load_explicit(&region->traits, memory_order_relaxed) & MEM_MAY_VANISH) != 0;
@@ -104,9 +107,9 @@ int mem_region_io_get(struct mem_region *region);
  * that wake-up. */
 void mem_region_io_put(struct mem_region *region);
 
-/* The region's key for the peer with this public key (MEM_PEER_BYTES), which it must have proven:
- * the same key each time, valid as long as the region. ERR_STALE (retired), ERR_LIMIT
- * (MEM_BOUND_MAX), ERR_NO_MEMORY. */
+/* *out_key: the region's key for the peer with this public key (MEM_PEER_BYTES), which the peer
+ * must have proven: the same key each time, valid as long as the region. ERR_STALE (retired),
+ * ERR_LIMIT (MEM_BOUND_MAX), ERR_NO_MEMORY. */
 tcpx_status mem_region_bind(struct mem_regions *regions, struct mem_region *region,
 			    const uint8_t *peer, uint64_t *out_key);
 

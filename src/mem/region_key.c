@@ -101,7 +101,7 @@ static void key_unlink(struct mem_keys *keys, struct mem_key *name)
 	keys->count--;
 }
 
-/* Whether the peer may use the key. */
+/* Whether the key is bound to no peer or to this one. Rights are not checked here. */
 static bool key_serves(const struct mem_key *name, const uint8_t *peer)
 {
 	return !name->peer || (peer && !memcmp(name->peer, peer, MEM_PEER_BYTES));
@@ -146,8 +146,8 @@ static uint64_t own_key(const struct mem_keys *keys, const struct mem_region *re
 	return hash_key_text(keys, &text, sizeof(text));
 }
 
-/* A key of the region for one peer. The region's own key, which is secret, stands in the input for
- * all fields of the region and for its salt. */
+/* Returns a key of the region for one peer. The region's own key, which is secret, stands in the
+ * input for all fields of the region and for its salt. */
 static uint64_t bound_key_for(const struct mem_keys *keys, const struct mem_region *region,
 			      const uint8_t *peer, uint64_t salt)
 {

@@ -18,13 +18,14 @@ struct mem_keys {
 
 /* Makes the secret and an empty hash. ERR_NO_MEMORY, ERR_SYSTEM (no random bytes). */
 tcpx_status mem_keys_open(struct mem_keys *keys);
-/* Frees the bound keys of all regions. */
+/* Frees the hash and the bound keys of all regions, and erases the secret. */
 void mem_keys_close(struct mem_keys *keys);
 
 /* Computes own.key of a region that is not in the hash yet. ERR_EXISTS: other memory has the same
  * STABLE key. */
 tcpx_status mem_keys_assign(struct mem_keys *keys, struct mem_region *region);
-/* The live region of an earlier STABLE registration of the same memory; NULL: there is none. */
+/* Returns the region, not retired, of an earlier STABLE registration of the same memory; NULL:
+ * there is none. */
 struct mem_region *mem_keys_twin(const struct mem_keys *keys, const struct mem_region *region);
 /* Adds the region's own key to the hash. */
 void mem_keys_add(struct mem_keys *keys, struct mem_region *region);

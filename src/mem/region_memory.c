@@ -8,8 +8,9 @@
 
 #define MAP_ALL "register memory of which every page is mapped"
 
-/* Sets region->traits from the mappings and returns what was found. Memory whose mappings the
- * kernel cannot report counts as readable, writable and able to vanish. */
+/* Sets region->traits from the mappings and returns what was found. Memory that the CPU cannot
+ * access counts as readable and writable. Memory whose mappings the kernel cannot report counts
+ * as readable, writable and able to vanish. */
 static struct sys_maps check_mappings(struct mem_region *region)
 {
 	struct sys_maps maps = {.readable = 1, .writable = 1, .file = 1};
@@ -26,7 +27,8 @@ static struct sys_maps check_mappings(struct mem_region *region)
 	return maps;
 }
 
-/* Sets the error that the memory cannot be read (or written), with the first address where. */
+/* Sets the error that the memory cannot be read (or written); it names the first address where
+ * this is so. */
 static tcpx_status mapping_error(const struct mem_region *region, const struct sys_maps *maps,
 				 int write)
 {

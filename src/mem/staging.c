@@ -39,8 +39,8 @@ struct mem_staging {
 	/* per order, a bit per slot: the whole slot is free (and not part of a larger free one) */
 	uint64_t *free[ORDERS];
 	uint32_t nfree[ORDERS], words[ORDERS]; /* per order: free slots; length of free in words */
-	/* waiting clients (mem_stager), first come first: those that are not patient; patient
-	 * ones */
+	/* waiting clients (mem_stager), first come first; line: those that are not patient;
+	 * patient: the others */
 	struct list_node line, patient;
 	struct list_node growing; /* element of all.growing */
 	bool grows;		  /* the thread will add parts to it; under all.grow_lock */
@@ -101,7 +101,7 @@ static bool bit_take(struct mem_staging *pool, unsigned order, uint32_t index)
 	return true;
 }
 
-/* Index of the free slot of this order with the lowest offset; there is one. */
+/* Returns the index of the free slot of this order with the lowest offset; there is one. */
 static uint32_t lowest_free(const struct mem_staging *pool, unsigned order)
 {
 	uint32_t word = 0;
@@ -111,7 +111,7 @@ static uint32_t lowest_free(const struct mem_staging *pool, unsigned order)
 	return word * 64 + (uint32_t)__builtin_ctzll(pool->free[order][word]);
 }
 
-/* The order of the smallest slot that holds so many bytes; ORDERS: none does. */
+/* Returns the order of the smallest slot that holds so many bytes; ORDERS: none does. */
 static unsigned order_of(uint64_t bytes)
 {
 	unsigned order = 0;
@@ -143,7 +143,7 @@ static void staging_pool_free(struct mem_staging *pool)
 	free(pool);
 }
 
-/* Whether the pool has all its parts. */
+/* Whether the pool has all the parts that pool->bytes asks for. */
 static bool pool_whole(const struct mem_staging *pool)
 {
 	return (uint64_t)pool->nparts * PART_BYTES >= pool->bytes;
@@ -388,13 +388,13 @@ void mem_stager_init(struct mem_stager *stager, struct mem_staging *pool)
 	list_init(&stager->waiting);
 }
 
-/* The address of the slot at an offset in the pool. */
+/* Returns the address of the slot at an offset in the pool. */
 static uint8_t *slot_at_offset(const struct mem_staging *pool, uint64_t offset)
 {
 	return pool->parts[offset / PART_BYTES].addr + offset % PART_BYTES;
 }
 
-/* The offset of a slot in the pool. */
+/* Returns the offset of a slot in the pool. */
 static uint64_t slot_offset(const struct mem_staging *pool, const uint8_t *slot)
 {
 	uint32_t low = 0, high = pool->nparts;
@@ -431,7 +431,7 @@ static void *slot_take_order(struct mem_staging *pool, unsigned order)
 	return slot_at_offset(pool, (uint64_t)index * ((uint64_t)MEM_SLOT_MIN << order));
 }
 
-/* Whether the client would hold at most half of the pool with a slot of this size more. */
+/* Whether the client would hold at most half of the pool if it got one more slot of this size. */
 static bool within_half(const struct mem_staging *pool, const struct mem_stager *stager,
 			uint64_t size)
 {
@@ -516,8 +516,8 @@ void mem_staging_give(struct mem_staging *pool, void *slot, uint64_t bytes,
 	pthread_mutex_unlock(&pool->lock);
 }
 
-/* The first client in the line that can get its slot now; NULL: none. Skips clients that already
- * hold half of the pool: they wait for slots of their own and must not block others. */
+/* Returns the first client in the line that can get its slot now; NULL: none. Skips clients that
+ * already hold half of the pool: they wait for slots of their own and must not block others. */
 static struct mem_stager *first_servable(struct mem_staging *pool, struct list_node *line)
 {
 	struct list_node *pos;

@@ -49,7 +49,7 @@ void mem_staging_stop(void);
 /* Ordinary memory, page aligned, for a caller that gets no slot of a pool; NULL: no memory. */
 void *mem_spill_alloc(size_t bytes);
 
-/* The pool of a device and direction; NULL: it is not open. */
+/* Returns the pool of a device and direction; NULL: it is not open. */
 struct mem_staging *mem_staging_get(enum tcpx_mem_kind kind, uint32_t device,
 				    enum mem_direction direction);
 /* Announces that slots of the pool will be filled within a millisecond: see mem_kind.rouse. */

@@ -7,12 +7,12 @@
 #include "mem/unpack_priv.h"
 
 #define LOOKS 1024u /* calls of unpack_ask for each read of the clock */
-/* if a word does not change for this long, the driver is asked */
+/* if no lane's word changes for this long, the driver is asked */
 #define ASK_NS (100 * CLOCK_MS_NS)
 
 enum unpack_job_state { JOB_QUEUED = 1, JOB_LAUNCHED, JOB_OVER };
 
-/* The slot of the next launch, which is being filled. */
+/* Returns the slot of the next launch, which is being filled. */
 static struct unpack_slot *slot_open(struct mem_unpack *u)
 {
 	return &u->slots[(u->launched + 1) % UNPACK_SLOTS];
@@ -138,8 +138,8 @@ static void unpack_launch(struct mem_unpack *u)
 	u->launched = lane_of(u, serial)->last = serial;
 	u->counts.launches++;
 	slot_leave(slot, status, serial, JOB_LAUNCHED);
-	/* its previous launch was in the lane of the launch just made, which had to be free, so it
-	 * has ended */
+	/* The next slot: its previous launch was in the lane of the launch just made. That lane
+	 * had to be free, so the previous launch has ended. */
 	slot_reset(slot_open(u));
 }
 
@@ -187,8 +187,9 @@ static tcpx_status check_job(const struct mem_unpack *u, const struct mem_unpack
 	return TCPX_OK;
 }
 
-/* Whether the job fits into the slot besides the jobs in it. A fragment becomes one piece, and one
- * more for each full step of a warp in it. */
+/* Whether the job can join the jobs in the slot: it has the same pool, and there is room for its
+ * pieces and bytes. A fragment becomes one piece, and one more for each full step of a warp in
+ * it. */
 static int slot_room(const struct mem_unpack *u, const struct unpack_slot *slot,
 		     const struct mem_unpack_job *job)
 {
@@ -235,9 +236,10 @@ tcpx_status mem_unpack_push(struct mem_unpack *u, struct mem_unpack_job *job)
 	return TCPX_OK;
 }
 
-/* Asks the lanes if the words are never written or have not changed for ASK_NS. An error of a lane
- * breaks the unpacker. Jobs under way end only when a lane reports an error while the unpacker is
- * broken already, because the first error may come from a call that had no effect on the lanes. */
+/* Asks the backend whether the lanes are empty, if the words are never written or have not
+ * changed for ASK_NS, or if the unpacker is broken. An error of a lane breaks the unpacker. Jobs
+ * under way end only when a lane reports an error while the unpacker is broken already, because
+ * the first error may come from a call that had no effect on the lanes. */
 static void unpack_ask(struct mem_unpack *u)
 {
 	int was_broken = u->broken != TCPX_OK;

@@ -78,7 +78,7 @@ cuda_result mem_unpack_kernels_launch(const struct mem_unpack_kernels *kernels, 
 	void *params[] = {&whole}; /* the list kernel reads only the first part */
 	int in_params = args->count <= MEM_UNPACK_INLINE;
 
-	if (in_params && pieces) /* there are none if there is nothing to unpack */
+	if (in_params && pieces) /* pieces is NULL if there is nothing to unpack */
 		memcpy(whole.pieces, pieces, args->count * sizeof(*pieces));
 	return kernels->gpu->api->launch(in_params ? kernels->in_params : kernels->list,
 					 args->blocks, 1, 1, MEM_UNPACK_THREADS, 1, 1, 0, stream,
@@ -159,8 +159,8 @@ static cuda_result copy_through_host(const struct unpack_cuda *cuda, const struc
 	return result;
 }
 
-/* Makes the stream write the launch's number after its copies. (In mode KERNEL the kernel writes
- * it.) */
+/* Makes the stream write the launch's number after its copies, or sets wordless if that is not
+ * possible. (In mode KERNEL the kernel writes the number.) */
 static void write_end(struct mem_unpack *u, uint64_t serial)
 {
 	const struct unpack_cuda *cuda = u->cuda;

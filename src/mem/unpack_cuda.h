@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The unpack kernels of one GPU: load, launch, unload. The GPU's context is current on the calling
- * thread. */
+/* The unpack kernels of one GPU: load, launch, unload. The caller has made the GPU's context
+ * current on its thread. */
 #ifndef MEM_UNPACK_CUDA_H
 #define MEM_UNPACK_CUDA_H
 
@@ -18,8 +18,8 @@ tcpx_status mem_unpack_kernels_load(const struct sys_cuda_gpu *gpu,
 				    struct mem_unpack_kernels *out_kernels);
 void mem_unpack_kernels_unload(struct mem_unpack_kernels *kernels);
 
-/* Number of blocks for a launch of count pieces: one per MEM_UNPACK_WARPS pieces, at least one, at
- * most what runs on the GPU at once. */
+/* Returns the number of blocks for a launch of count pieces: one per MEM_UNPACK_WARPS pieces, at
+ * least one, at most what runs on the GPU at once. */
 uint32_t mem_unpack_blocks(const struct sys_cuda_gpu *gpu, uint32_t count);
 
 /* Puts one launch into the stream; args->blocks is set by the caller. pieces: CPU address of

@@ -80,7 +80,7 @@ void mem_unpack_break(struct mem_unpack *u, int loud);
 tcpx_status mem_unpack_add(struct mem_unpack *u, struct unpack_slot *slot,
 			   const struct mem_unpack_job *job);
 
-/* Sets the word of each lane to its place in memory, which is zeroed. */
+/* Sets the word of each lane to its place in memory, which the caller has zeroed. */
 static inline void unpack_words_at(struct mem_unpack *u, void *memory)
 {
 	for (int i = 0; i < UNPACK_LANES; i++)

@@ -71,7 +71,8 @@ struct net_ops {
 	/* Makes both directions fail soon at both ends. Idempotent. Any thread. */
 	void (*shutdown)(struct net_chan *chan);
 
-	/* Frees the channel. No other call runs or follows, and no memory is lent. */
+	/* Frees the channel. The caller makes sure that no other call runs or follows, and that
+	 * no memory is lent. */
 	void (*close)(struct net_chan *chan);
 
 	/* Reads the counters of the channel; those that the transport does not have are 0. Any
@@ -102,9 +103,9 @@ struct net_chan {
 void net_none_recv_mark(struct net_chan *chan, size_t bytes);
 void net_none_trim(struct net_chan *chan);
 
-/* The status for the errno of a socket call: IN_PROGRESS (try later), ERR_INVALID (EFAULT: the
- * caller's memory is not mapped; nothing was moved, and the channel remains usable), or the error
- * with which the channel is lost. */
+/* Returns the status for the errno of a socket call: IN_PROGRESS (try later), ERR_INVALID
+ * (EFAULT: the caller's memory is not mapped; nothing was moved, and the channel remains usable),
+ * or the error with which the channel is lost. */
 tcpx_status net_status_errno(int err);
 
 #endif

@@ -17,8 +17,9 @@ struct net_message {
 	uint64_t pool, pool_bytes;
 };
 
-/* Numbers of messages of a channel. posted, done, unpacked, consumed count received messages:
- * posted to the plugin, arrived, copied to their destination, given back to the plugin. */
+/* Numbers of messages of a channel. sends_posted, sends_done count messages to be sent: posted to
+ * the plugin, done. `posted`, `done`, `unpacked`, `consumed` count received messages: posted to
+ * the plugin, arrived, copied to their destination, given back to the plugin. */
 struct net_message_counts {
 	uint64_t sends_posted, sends_done;
 	uint64_t posted, done, unpacked, consumed;

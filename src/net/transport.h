@@ -50,7 +50,7 @@ struct transport_listen_ops {
 	int (*asked)(void *arg, const uint8_t nonce[TRANSPORT_NONCE_BYTES], uint64_t number);
 };
 
-/* A peer's offer, and the channel to dial with it. dial copies what it needs. */
+/* A peer's offer, and the channel to dial with it. A call of `dial` copies what it needs. */
 struct transport_target {
 	const char *name; /* the name that the peer's listen wrote; untrusted */
 	const uint8_t *nonce;
@@ -96,16 +96,16 @@ struct transport_ops {
 
 extern const struct transport_ops transport_local, transport_tcp;
 
-/* The transport with that index in the registry; NULL past the last one. Any thread. */
+/* Returns the transport with that index in the registry; NULL past the last one. Any thread. */
 const struct transport_ops *net_transport_at(unsigned index);
 /* Calls adopt of each transport until one takes the socket; returns the result of that one.
  * ERR_UNSUPPORTED: none takes it. */
 tcpx_status net_transport_adopt(int fd, struct net_chan **out_chan);
-/* The first transport that is dialled by an offer; NULL: there is none. */
+/* Returns the first transport that is dialled by an offer; NULL: there is none. */
 const struct transport_ops *net_transport_of_offers(void);
 
-/* For tests: adds a transport that is asked before all others. Called before any session is
- * opened. */
+/* For tests: adds a transport that is asked before all others. The test calls this before it
+ * opens a session. */
 void net_transport_enrol(const struct transport_ops *transport);
 
 #endif

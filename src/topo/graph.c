@@ -79,7 +79,7 @@ tcpx_status topo_add_nic(struct topo *topo, pci_addr pci, const char *name)
 	return TCPX_OK;
 }
 
-/* The only NUMA node of the machine; TOPO_NUMA_UNKNOWN: there are several or none. */
+/* Returns the only NUMA node of the machine; TOPO_NUMA_UNKNOWN: there are several or none. */
 static int only_node(const struct topo *topo)
 {
 	return topo->nnodes == 1 ? topo->nodes[0].id : TOPO_NUMA_UNKNOWN;
@@ -132,7 +132,8 @@ const char *topo_distance_name(enum topo_distance distance)
 	return names[distance];
 }
 
-/* Whether a device is at the same place in two graphs; topo: one of the graphs. */
+/* Whether a device has the same bridges, host bridge and NUMA node in two graphs, of which topo
+ * is one. On a machine with one node an unknown node is no difference. */
 static int same_place(const struct topo *topo, const struct topo_place *a,
 		      const struct topo_place *b)
 {

@@ -85,9 +85,9 @@ enum topo_distance {
 tcpx_status topo_scan(const char *root, struct topo **out_topo);
 void topo_free(struct topo *topo); /* NULL is allowed */
 
-/* Add a device that the scan did not find, by address. A device that the graph has is not changed,
- * except that a NIC without a name gets this one. Called before other threads read the graph.
- * ERR_INVALID: no address; ERR_LIMIT: too many devices. */
+/* Add a device that the scan did not find, by address. A device that the graph has is not
+ * changed, except that a NIC without a name gets this one. Must not be called once other threads
+ * read the graph. ERR_INVALID: no address; ERR_LIMIT: too many devices. */
 tcpx_status topo_add_gpu(struct topo *topo, pci_addr pci);
 tcpx_status topo_add_nic(struct topo *topo, pci_addr pci, const char *name);
 
@@ -97,12 +97,12 @@ const struct topo_gpu *topo_gpu_at(const struct topo *topo, pci_addr pci);
 const struct topo_nic *topo_nic_at(const struct topo *topo, pci_addr pci);
 const struct topo_nic *topo_nic_named(const struct topo *topo, const char *name);
 
-/* The CPUs of a node in the kernel's format; for TOPO_NUMA_UNKNOWN those of the only node. NULL:
- * unknown. */
+/* Returns the CPUs of a node in the kernel's format; for TOPO_NUMA_UNKNOWN those of the only
+ * node. NULL: unknown. */
 const char *topo_node_cpus(const struct topo *topo, int node);
 
-/* The distance between two places; TOPO_FAR if one of them is not located. On a machine with one
- * node an unknown node is that node. */
+/* Returns the distance between two places; TOPO_FAR if one of them is not located. On a machine
+ * with one node an unknown node is that node. */
 enum topo_distance topo_distance(const struct topo *topo, const struct topo_place *a,
 				 const struct topo_place *b);
 const char *topo_distance_name(enum topo_distance distance); /* such as "PIX" */

@@ -23,7 +23,7 @@ static const struct {
 
 #define PRESET_NICS (sizeof(preset) / sizeof(*preset))
 
-/* Whether the machine has all NICs of the preset. */
+/* Whether the machine has a NIC at each NIC address of the preset. GPUs are not checked. */
 static int preset_exists(const struct topo *topo)
 {
 	for (unsigned i = 0; i < PRESET_NICS; i++)
@@ -32,7 +32,7 @@ static int preset_exists(const struct topo *topo)
 	return 1;
 }
 
-/* The NIC that the preset assigns to a GPU; NULL: the preset does not name the GPU. */
+/* Returns the NIC that the preset assigns to a GPU; NULL: the preset does not name the GPU. */
 static const struct topo_nic *preset_nic(const struct topo *topo, pci_addr gpu)
 {
 	for (unsigned i = 0; i < PRESET_NICS; i++)
@@ -42,8 +42,8 @@ static const struct topo_nic *preset_nic(const struct topo *topo, pci_addr gpu)
 	return NULL;
 }
 
-/* The NIC with the least distance to a GPU, of several the one with the lowest address; NULL: the
- * distance to every NIC is unknown. */
+/* Returns the NIC with the least distance to a GPU, of several the one with the lowest address;
+ * NULL: the distance to every NIC is unknown. */
 static const struct topo_nic *nearest_nic(const struct topo *topo, const struct topo_gpu *gpu)
 {
 	enum topo_distance least = TOPO_FAR;
@@ -204,7 +204,7 @@ tcpx_status topo_pairing_check(const struct topo_pairs *pairs, pci_addr nic, pci
 	return error_next("use --nic %s for this GPU; TCPX_PAIRING=off tries it anyway", name);
 }
 
-/* The k-th GPU that the NIC owns, in the order of addresses; PCI_NONE: it owns no more. */
+/* Returns the k-th GPU that the NIC owns, in the order of addresses; PCI_NONE: it owns no more. */
 static pci_addr gpu_of_nic(const struct topo_pairs *pairs, pci_addr nic, unsigned k)
 {
 	for (unsigned i = 0; i < pairs->count; i++)
@@ -213,7 +213,7 @@ static pci_addr gpu_of_nic(const struct topo_pairs *pairs, pci_addr nic, unsigne
 	return PCI_NONE;
 }
 
-/* The index of a GPU among the GPUs of its owner NIC; 0 if it has no owner. */
+/* Returns the index of a GPU among the GPUs of its owner NIC; 0 if it has no owner. */
 static unsigned rank_in_nic(const struct topo_pairs *pairs, pci_addr gpu)
 {
 	const struct topo_owner *owner = topo_owner_of(pairs, gpu);
@@ -224,8 +224,8 @@ static unsigned rank_in_nic(const struct topo_pairs *pairs, pci_addr gpu)
 	return rank;
 }
 
-/* The GPU into whose memory the packets for gpu go if they arrive through nic; PCI_NONE: none can
- * take them. */
+/* Returns the GPU into whose memory the packets for `gpu` go if they arrive through `nic`;
+ * PCI_NONE: none can take them. */
 static pci_addr landing_gpu(const struct topo_pairs *pairs, const struct topo_gpus *gpus,
 			    pci_addr nic, pci_addr gpu)
 {
@@ -263,7 +263,8 @@ tcpx_status topo_route(const struct topo_pairs *pairs, const struct topo_gpus *g
 	return TCPX_OK;
 }
 
-/* The NIC with the lowest address above last that owns a GPU; PCI_NONE: there is none. */
+/* Of the NICs that own a GPU, returns the one with the lowest address above `last`; PCI_NONE:
+ * there is none. */
 static pci_addr next_nic(const struct topo_pairs *pairs, pci_addr last)
 {
 	pci_addr least = PCI_NONE;

@@ -21,9 +21,9 @@ enum topo_source {
 
 /* RxDM's answer about the queues of a GPU. */
 enum topo_rxdm_answer {
-	TOPO_RXDM_SILENT, /* RxDM was not asked, does not run, or did not answer in time */
+	TOPO_RXDM_SILENT, /* RxDM was not asked, or gave no usable answer in time */
 	TOPO_RXDM_KNOWN,  /* the GPU has queues */
-	TOPO_RXDM_DENIED, /* the GPU has no queues */
+	TOPO_RXDM_DENIED, /* RxDM refused: it does not know the GPU */
 };
 
 /* The owner NIC of a GPU. */

@@ -39,7 +39,8 @@ static int read_line(const char *folder, const char *name, char *text, size_t ca
 	return got < 0 ? -1 : 0;
 }
 
-/* Reads a file that contains one number; without: the value if there is no such file or number. */
+/* Returns the number that a file contains; `without` if there is no such file, or it contains
+ * anything else. */
 static long read_number(const char *folder, const char *name, long without)
 {
 	char text[64], *end;
@@ -94,8 +95,8 @@ static int place_from_path(char *real, struct topo_place *place)
 	return 0;
 }
 
-/* Finds the place of the device that link leads to, and the folder of its PCI function. Returns -1
- * if it is not a PCI device. */
+/* Finds the place of the device to which the symbolic link at `link` leads, and the folder of its
+ * PCI function. Returns -1 if it is not a PCI device. */
 static int place_from_link(const char *root, const char *link, struct topo_place *place,
 			   char folder[PATH_MAX])
 {
@@ -213,8 +214,8 @@ static void add_nic(struct topo *topo, const char *root, const char *name)
 	topo_nic_facts(root, nic);
 }
 
-/* Adds a PCI device if it is a display controller of NVIDIA, with outputs (class 0x0300) or
- * without (0x0302). */
+/* Adds a PCI device if it is a display controller of NVIDIA (class 0x03, with outputs or
+ * without); skips others. */
 static void add_gpu(struct topo *topo, const char *root, const char *name)
 {
 	char link[PATH_MAX], folder[PATH_MAX];
@@ -236,7 +237,7 @@ static void add_gpu(struct topo *topo, const char *root, const char *name)
 		topo->ngpus++;
 }
 
-/* Adds a NUMA node; skips files that are not nodes. */
+/* Adds a NUMA node; skips files that are not nodes, and nodes for which there is no room. */
 static void add_node(struct topo *topo, const char *root, const char *name)
 {
 	struct topo_node *node = &topo->nodes[topo->nnodes];
@@ -249,13 +250,13 @@ static void add_node(struct topo *topo, const char *root, const char *name)
 		return;
 	if (read_line(folder, "cpulist", node->cpus, sizeof(node->cpus)))
 		return;
-	/* the text is truncated, perhaps inside a number */
+	/* a text that fills the buffer was truncated, perhaps inside a number */
 	if (strlen(node->cpus) == sizeof(node->cpus) - 1)
 		node->cpus[0] = '\0';
 	topo->nnodes++;
 }
 
-/* Calls take for each file in a folder below root; a missing folder has none. */
+/* Calls `take` for each file in a folder below root; a missing folder has none. */
 static void for_each_entry(struct topo *topo, const char *root, const char *folder,
 			   void (*take)(struct topo *topo, const char *root, const char *name))
 {

@@ -36,7 +36,8 @@ static const char *const env_shown[] = {
 	"NCCL_", "TCPX", "UCCL_", "CUDA_", "LD_",   "NVIDIA_",	   "FAKECUDA_",
 	"OMP_",	 "UCX_", "FI_",	  "GLOO_", "RANK=", "WORLD_SIZE=", "LOCAL_RANK=",
 };
-/* Not recorded although they begin so: they name files of this run and differ in each run. */
+/* Variables that are not recorded although they begin as one of env_shown: they name files of
+ * this run and differ in each run. */
 static const char *const env_left_out[] = {"TCPX_TRACE=", "TCPX_RECIPE_FILE="};
 
 static int begins_with(const char *text, const char *const *starts, size_t count)
@@ -124,7 +125,7 @@ static int write_object(struct dl_phdr_info *info, size_t size, void *arg)
 
 /* ---- sockets ---- */
 
-/* The name of the interface that has the address; "?": none. */
+/* Returns the name of the interface that has the address; "?": none. */
 static const char *nic_of(const struct ifaddrs *list, const struct sockaddr_storage *addr)
 {
 	for (; list; list = list->ifa_next) {
@@ -165,7 +166,7 @@ static void put_address(FILE *out, const struct sockaddr_storage *addr)
 }
 
 /* Writes a TCP socket as "socket.FD=LOCAL REMOTE NIC state N rtt US retrans N sent BYTES received
- * BYTES", or as "socket.FD=LOCAL listens NIC". Skips all other descriptors. */
+ * BYTES", or, if it has no peer, as "socket.FD=LOCAL listens NIC". Skips all other descriptors. */
 static void write_socket(FILE *out, int fd, const struct ifaddrs *list)
 {
 	struct sockaddr_storage local, remote;

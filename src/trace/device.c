@@ -168,7 +168,7 @@ int16_t trace_device_gpu(void)
 	return gpu;
 }
 
-/* The owner of the GPU with this ordinal; NULL: not known. Called under dev.lock. */
+/* Returns the owner of the GPU with this ordinal; NULL: not known. Called under dev.lock. */
 static const struct topo_owner *owner_of(int16_t gpu)
 {
 	if (gpu < 0 || gpu >= GPUS_MAX || dev.gpus[gpu] == PCI_NONE || !dev.topo)

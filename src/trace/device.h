@@ -13,12 +13,12 @@ void trace_device_start(void);
  * was not known before. */
 int trace_device_learn(int dev, const char *name, const char *pci_path);
 
-/* The ordinal of the GPU whose context is current on this thread; TRACE_DEV_UNKNOWN: none. Keeps
- * errno. */
+/* Returns the ordinal of the GPU whose context is current on this thread; TRACE_DEV_UNKNOWN:
+ * none, or the process has not loaded the driver. Keeps errno. */
 int16_t trace_device_gpu(void);
 
-/* The number of the plugin's device that is the owner NIC of the GPU. TRACE_DEV_UNKNOWN: no owner
- * is known; TRACE_DEV_NOT_LISTED: the owner is not a device of the plugin. */
+/* Returns the number of the plugin's device that is the owner NIC of the GPU. TRACE_DEV_UNKNOWN:
+ * no owner is known; TRACE_DEV_NOT_LISTED: the owner is not a device of the plugin. */
 int16_t trace_device_owner(int16_t gpu);
 
 /* Writes the lines "nic.N.name" and "nic.N.pci" of the plugin's devices, and "gpu.N.pci" and

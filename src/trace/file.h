@@ -65,7 +65,7 @@ enum trace_read trace_header_get(struct wire_cursor *c, struct trace_header *out
  * past the block only if the result is OK. */
 enum trace_read trace_block_get(struct wire_cursor *c, struct trace_block *out_block);
 
-/* The number of whole records in a RECORDS block. */
+/* Returns the number of whole records in a RECORDS block; 0 for a block of another type. */
 uint32_t trace_block_records(const struct trace_block *block);
 /* Decodes a record of a RECORDS block as trace_record_get() does; index < trace_block_records(). */
 void trace_block_record(const struct trace_block *block, uint32_t index,

@@ -22,9 +22,10 @@
 /* The calls for one purpose (a connect, a post, a test) that answered "not yet" since the last
  * call with another answer. */
 struct waits {
-	/* ticks: the first of these calls; when the next record of the waiting is due */
+	/* in ticks: when the first of these calls began; when the next record of the waiting is
+	 * due */
 	uint64_t since, next;
-	uint32_t count, every_ms; /* calls; time between records */
+	uint32_t count, every_ms; /* number of these calls; milliseconds between two records */
 };
 
 /* A comm, a listener, or a direction of a stream channel. */
@@ -36,7 +37,7 @@ struct trace_comm {
 	uint64_t head;	    /* number of the oldest request that is not done */
 	uint64_t done;	    /* bit k: request head + k is done */
 	uint64_t link;	    /* listeners: hash of the handle */
-	struct waits waits; /* of posts; of listeners: of accepts */
+	struct waits waits; /* posts that answered "not yet"; of a listener: accepts */
 };
 
 /* A posted request. */
@@ -70,8 +71,8 @@ static _Atomic uint32_t comm_ids, memory_ids;
 
 /* ---- records ---- */
 
-/* Writes a GAP record for the records dropped since the last one. Returns 0 if the ring has no
- * room; then the next record must be dropped too, because it would stand before its gap. */
+/* Writes a GAP record for the records dropped since the last GAP record. Returns 0 if the ring
+ * has no room; then the next record must be dropped too, because it would stand before its gap. */
 static int put_gap(struct trace_ring *ring)
 {
 	struct trace_record *slot = trace_ring_room(ring);
@@ -129,7 +130,7 @@ static inline struct trace_record *put_record(const struct trace_span *span, int
 	return r;
 }
 
-/* The thread is no longer in a call. */
+/* Records that the thread is no longer in a call. */
 static inline void span_leave(struct trace_span *span)
 {
 	atomic_store_explicit(&span->ring->busy_call, TRACE_GAP, memory_order_release);
@@ -265,8 +266,8 @@ void trace_device(struct trace_span *span, int dev, int result, const char *name
 	span_leave(span);
 }
 
-/* Adds a comm. The GPU that is current on this thread, and the NIC that owns it, are looked up now
- * and kept for the life of the comm. NULL: the table is full. */
+/* Adds a comm. The GPU that is current on this thread, and the NIC that owns it, are looked up in
+ * this call and kept for the life of the comm. NULL: the table is full. */
 static struct trace_comm *comm_add(const void *pointer, int dev)
 {
 	struct trace_comm *comm = trace_table_add(&comms, pointer);

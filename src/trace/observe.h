@@ -37,8 +37,9 @@ void trace_begin(struct trace_span *span, enum trace_call call, const void *comm
 void trace_begin_request(struct trace_span *span, enum trace_call call, const void *request);
 void trace_begin_connect(struct trace_span *span, const void *handle);
 
-/* End the span; called after the call. dev: number of the plugin's device. out: the object that
- * the call returned; NULL: the call answered "not yet". */
+/* End the span; called after the call. dev: number of the plugin's device. result: the plugin's,
+ * 0 on success. out: the object that the call returned; NULL with result 0: the call answered
+ * "not yet". */
 void trace_ended(struct trace_span *span, int result); /* for calls without other results */
 void trace_listened(struct trace_span *span, int dev, int result, const void *out,
 		    const void *handle);

@@ -6,7 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* The entries of a table, mapped on the first call; NULL: no memory. Under the table's lock. */
+/* Returns the entries of a table, mapped on the first call; NULL: no memory. Under the table's
+ * lock. */
 static char *entries_of(struct trace_table *table)
 {
 	char *entries = atomic_load_explicit(&table->entries, memory_order_relaxed);

@@ -63,17 +63,19 @@ enum trace_flags {
 /* Values of tag in the record of a test: the kind of its request. */
 enum trace_kinds { TRACE_KIND_SEND, TRACE_KIND_RECEIVE, TRACE_KIND_FLUSH };
 
-#define TRACE_NONE UINT32_MAX	  /* comm, memory: none */
-#define TRACE_DEV_UNKNOWN (-1)	  /* nic, owner, gpu: not known */
-#define TRACE_DEV_NOT_LISTED (-2) /* owner: it is no device of the plugin */
+#define TRACE_NONE UINT32_MAX	  /* value of comm and memory: there is none */
+#define TRACE_DEV_UNKNOWN (-1)	  /* value of nic, owner and gpu: not known */
+#define TRACE_DEV_NOT_LISTED (-2) /* value of owner: it is no device of the plugin */
 
 struct trace_record {
-	uint64_t time; /* ticks at which the call began; with repeats: the first of these calls */
+	/* ticks at which the call began; if repeats is not 0: the first call that repeats counts */
+	uint64_t time;
 	/* The number of the request in its comm; of listen, connect and accept, a hash of the
 	 * handle; of GAP, how many records of the thread are missing here. */
 	uint64_t number;
 	uint64_t bytes; /* bytes posted, received or registered */
-	/* ticks in the call; with repeats: since the first of these calls began */
+	/* ticks that the call took; if repeats is not 0: since the first call that repeats
+	 * counts */
 	uint64_t duration;
 	uint32_t comm;	     /* number of the comm, or TRACE_NONE */
 	uint16_t thread;     /* number of the thread */
@@ -99,7 +101,7 @@ enum trace_block_types {
 /* Where a context block stands in the trace. */
 enum trace_context_places { TRACE_AT_START, TRACE_AT_END, TRACE_BETWEEN };
 
-/* Bits of trace_header.flags: ticks are those of the TSC. */
+/* Bits of trace_header.flags. TRACE_CLOCK_TSC: ticks are those of the TSC. */
 enum trace_header_flags { TRACE_CLOCK_TSC = 1 };
 
 /* One moment on three clocks. */

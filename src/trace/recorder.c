@@ -55,7 +55,8 @@ static struct {
 	/* For the writer only. */
 	int fd;
 	off_t good; /* offset of the end of the last whole block */
-	/* times of base/clock.h before which not to write at all, a CLOCK block, a context block */
+	/* times of base/clock.h: nothing is written before retry_ns, no CLOCK block before
+	 * clock_ns, no context block before context_ns */
 	int64_t retry_ns, clock_ns, context_ns;
 	char path[1024];
 } rec = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
@@ -71,7 +72,7 @@ void trace_writer_wake(void)
 
 /* ---- rings ---- */
 
-/* Destructor of rec.key: the writer frees the ring of the ended thread. */
+/* Destructor of rec.key: marks the ring of the ended thread, so that the writer frees it. */
 static void ring_of_ended_thread(void *arg)
 {
 	struct trace_ring *ring = arg;
@@ -141,8 +142,8 @@ static int write_parts(struct iovec *parts, int count)
 	return 0;
 }
 
-/* Writes a block with the payload a and b, wholly or not at all. Returns 0, or -1 if the block is
- * lost: the write failed, or an earlier one failed less than RETRY_NS ago. */
+/* Writes a block, whose payload consists of `a` and `b`, wholly or not at all. Returns 0, or -1
+ * if the block is lost: the write failed, or an earlier one failed less than RETRY_NS ago. */
 static int write_block(struct trace_block *block, const void *a, size_t a_len, const void *b,
 		       size_t b_len)
 {
@@ -208,7 +209,8 @@ static void write_thread(struct trace_ring *ring)
 	ring->named = !write_block(&block, &ring->tid, sizeof(ring->tid), NULL, 0);
 }
 
-/* Writes all records of the ring to the file and frees their room. Returns 1 if there were any. */
+/* Writes all records of the ring to the file and frees their room; if the write fails, they count
+ * as dropped. Returns 1 if there were any. */
 static int drain(struct trace_ring *ring)
 {
 	uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
@@ -265,8 +267,8 @@ static void write_unfinished(struct trace_ring *ring)
 
 /* ---- the writer ---- */
 
-/* The first ring now. Threads add rings before it only, and only the writer removes rings, so the
- * writer walks the list without the lock. */
+/* Returns the ring that is first in the list at this moment. Threads add rings before it only,
+ * and only the writer removes rings, so the writer walks the list without the lock. */
 static struct trace_ring *rings_now(void)
 {
 	struct trace_ring *first;
@@ -412,7 +414,7 @@ static void path_expand(const char *pattern, unsigned number, char *out, size_t 
 		snprintf(out + len, cap - len, ".%u", number);
 }
 
-/* Creates a file that does not exist yet: tries NAMES_MAX names. Returns -1 with errno. */
+/* Creates a file that does not exist yet: tries up to NAMES_MAX names. Returns -1 with errno. */
 static int file_create(const char *pattern)
 {
 	for (unsigned i = 1; i <= NAMES_MAX; i++) {

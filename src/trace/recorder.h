@@ -41,7 +41,7 @@ void trace_recorder_context(void);
 
 extern _Atomic int trace_recorder_on; /* 1: calls are recorded */
 extern uint64_t trace_recorder_hz;    /* ticks per second */
-/* NULL: none yet */
+/* this thread's ring; NULL: it has none */
 extern __thread struct trace_ring *trace_own_ring __attribute__((tls_model("initial-exec")));
 
 struct trace_ring *trace_ring_make(void); /* makes this thread's ring; NULL: that is impossible */

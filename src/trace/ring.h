@@ -20,7 +20,7 @@ struct trace_ring {
 	_Atomic uint64_t busy_time;
 	_Atomic uint32_t busy_comm;
 	_Atomic uint32_t busy_call;
-	/* For the writer. The fields from thread on are set when the ring is made. */
+	/* For the writer. The fields from `thread` on are set when the ring is made. */
 	alignas(64) _Atomic uint32_t tail;
 	uint64_t written;  /* records taken out of the ring so far */
 	int named;	   /* 1: the file has the THREAD block of this thread */

@@ -14,7 +14,7 @@
 
 #include "net/local/local_priv.h"
 
-/* The wait word of this side for a role; the peer resets it to 0 when it rings. */
+/* Returns the wait word of this side for a role; the peer resets it to 0 when it rings. */
 static _Atomic uint32_t *wait_word(struct local_chan *chan, int role)
 {
 	return role == LOCAL_RX ? &chan->in->tail_wait : &chan->out->head_wait;
@@ -37,7 +37,7 @@ void local_bell_ring(struct local_chan *chan, _Atomic uint32_t *wait)
 static void disarm_role(struct local_chan *chan, int role)
 {
 	atomic_store(&chan->bell.armed[role], 0);
-	/* The peer has reset the word already: its bell is in the socket, or soon will be. */
+	/* If the word is 0, the peer has reset it: its bell is in the socket, or soon will be. */
 	if (!atomic_exchange(wait_word(chan, role), 0))
 		atomic_store(&chan->bell.owed, 1);
 }
@@ -139,8 +139,9 @@ static int drain_bells(struct local_chan *chan, int want_recv, int want_send)
 	return may_sleep;
 }
 
-/* Whether recv has something to do, judged by the published cursors only. This is a hint: the recv
- * that follows detects an invalid cursor. */
+/* Whether the caller should call recv: the peer has published as many bytes as rx.mark, a further
+ * loan, or the end of the stream. This is a hint from the cursors alone: the recv that follows
+ * detects an invalid one. */
 static int rx_ready(struct local_chan *chan)
 {
 	uint64_t there = atomic_load(&chan->in->head) - atomic_load(&chan->in->tail);

@@ -28,7 +28,7 @@ int local_ring_bytes_ok(uint64_t ring_bytes)
 	       !(ring_bytes & (ring_bytes - 1));
 }
 
-/* Bytes of a memfd: the header and two rings. */
+/* Returns the bytes of a memfd: the header and two rings. */
 static size_t map_bytes(size_t ring_bytes)
 {
 	return LOCAL_HEADER_BYTES + 2 * ring_bytes;

@@ -63,7 +63,7 @@ struct local_bell {
 
 /* For net_ops.info: when the peer last made progress. */
 struct local_progress {
-	_Atomic uint64_t moved; /* bytes and loans that the peer had finished at ns */
+	_Atomic uint64_t moved; /* bytes and loans that the peer had finished at the time `ns` */
 	_Atomic int64_t ns;
 };
 
@@ -96,7 +96,7 @@ struct local_rx {
 	struct local_borrowed loan;
 	int torn;      /* 1: the bytes that the last recv returned are torn */
 	int probe_due; /* COPY_PEER: 1: it is not known yet whether the peer's memory can be read */
-	uint64_t peer_addr; /* of the secret, in the peer's memory */
+	uint64_t peer_addr; /* address of the secret in the peer's memory */
 	uint8_t peer_secret[LOCAL_SECRET_BYTES];
 };
 
@@ -116,7 +116,7 @@ struct local_chan {
 	struct local_bell bell;
 	struct local_progress progress;
 
-	/* Lending; set while the channel is made. */
+	/* What this end needs to lend and to read loans; set while the channel is made. */
 	enum local_copy copy;
 	int side;		     /* 0: the dialler; 1: the acceptor */
 	int pid;		     /* pid of the peer, according to the kernel */

@@ -30,7 +30,7 @@ static void prefetch_write(void *p, size_t ahead)
 	__asm__ volatile("prefetchw %0" ::"m"(*(char *)((uintptr_t)p + ahead)));
 }
 
-/* Bytes from p up to the next cache line; 0: p is at one. */
+/* Returns the number of bytes from p up to the next cache line; 0: p is at one. */
 static size_t line_gap(const void *p)
 {
 	return -(uintptr_t)p & (LINE - 1);

@@ -161,7 +161,7 @@ void local_dial_cancel(struct transport_dial *base)
 	chan->ops->close(chan);
 }
 
-/* Frees the dial and calls dialled: with the channel, or (on an error) after closing it. */
+/* Frees the dial and calls its `dialled`: with the channel, or (on an error) after closing it. */
 static void dial_end(struct local_dial *dial, tcpx_status status)
 {
 	transport_dialled_fn dialled = dial->dialled;

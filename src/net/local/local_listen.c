@@ -29,7 +29,7 @@ struct local_listener {
 	struct sys_timer timer;
 	const struct transport_listen_ops *ops;
 	void *arg;
-	struct list_node pending; /* struct guest, the oldest first */
+	struct list_node pending; /* list of struct guest; the oldest is the first */
 	unsigned npending;
 	int64_t resume_ns; /* accepting is paused until this time; 0: it is not */
 	struct log_limit limit;
@@ -86,7 +86,7 @@ static void guest_close(struct guest *guest)
 	free(guest);
 }
 
-/* Closes a guest whose hello will not be used; why: for the log. */
+/* Closes a guest whose hello will not be used. why: the reason, for the log. */
 static void guest_drop(struct guest *guest, const char *why)
 {
 	if (log_allow(&guest->listener->limit, 5))

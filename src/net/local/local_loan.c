@@ -48,7 +48,7 @@ int local_loan_make(struct local_chan *chan, const void *addr, size_t bytes)
 	return 1;
 }
 
-/* Records if the memory of a loan is the producer's again, and if the loan failed. */
+/* Records whether the memory of a loan is the producer's again, and whether the loan failed. */
 static void loan_check_home(struct local_chan *chan, uint64_t index)
 {
 	struct local_lent *lent = &chan->tx.lent[index % LOCAL_LOANS];
@@ -155,7 +155,7 @@ int local_loan_look(struct local_chan *chan)
 	return 1;
 }
 
-/* Bytes of the buffers in iov, at most max. */
+/* Returns the number of bytes of the buffers in iov, at most `max`. */
 static size_t iov_room(const struct iovec *iov, int niov, uint64_t max)
 {
 	uint64_t bytes = 0;

@@ -21,15 +21,16 @@ int local_torn(struct net_chan *chan);
 /* Lends a piece whose place in the stream is tx.head. Returns 0 if it cannot: all entries are
  * lent, or the consumer is not done with the entry that comes next. tx owner. */
 int local_loan_make(struct local_chan *chan, const void *addr, size_t bytes);
-/* Whether this channel may lend now. Within one process a loan is read by memcpy, which must not
- * be used for memory that may vanish. */
+/* Whether the memory that is being sent is of a kind that may be lent: within one process a loan
+ * is read by memcpy, which must not be used for memory that may vanish. Does not check whether
+ * the peer reads loans (lend_ok), nor whether an entry is free. */
 static inline int local_loan_may(const struct local_chan *chan)
 {
 	return chan->copy != COPY_DIRECT || !chan->base.tx_vanishing;
 }
 /* Finds the loans that ended. Returns 1 if one of them failed, which is reported once. tx owner. */
 int local_loan_settle(struct local_chan *chan);
-/* Number of loans whose memory is not the producer's again. */
+/* Returns the number of loans from loan_first on; some of them may have ended. */
 static inline uint64_t local_lent_count(const struct local_chan *chan)
 {
 	return chan->tx.loan_head - chan->tx.loan_first;
@@ -51,13 +52,13 @@ struct local_hello;
  * the acceptor when the hello has arrived. */
 void local_share_dial(struct local_chan *chan, int memfd, const struct local_hello *hello);
 void local_share_accept(struct local_chan *chan, int memfd, const struct local_hello *hello);
-void local_share_end(struct local_chan *chan); /* the channel closes */
+void local_share_end(struct local_chan *chan); /* called when the channel closes */
 /* while rx.probe_due: checks whether the peer's memory can be read; rx owner */
 void local_share_probe(struct local_chan *chan);
 int local_share_peer_gone(const struct local_chan *chan); /* 1: the peer's process has ended */
 void local_reading_set(struct net_chan *chan, int on);
 int local_reading_peer(struct net_chan *chan);
-/* How bytes of this side are copied to the peer now: "ring", "memcpy", "one-copy". */
+/* Returns how this side's bytes are copied to the peer: "ring", "memcpy" or "one-copy". */
 const char *local_share_name(const struct local_chan *chan);
 
 /* Defined in local_copy.c: from user memory into a ring, and out of a ring. */
@@ -80,9 +81,9 @@ static inline uint64_t local_room_mark(const struct local_chan *chan)
 void local_bell_ring(struct local_chan *chan, _Atomic uint32_t *wait);
 /* Called when the thread that owns role is awake again; returns 1 if it had been going to sleep. */
 int local_bell_back(struct local_chan *chan, enum local_role role);
-/* that thread woke and found nothing to do: the socket has an old bell */
+/* Called if local_bell_back returned 1 and that thread found nothing to do: the bell is old. */
 void local_bell_missed(struct local_chan *chan);
-void local_peer_closed(struct local_chan *chan); /* the peer has set its closed flag */
+void local_peer_closed(struct local_chan *chan); /* called when the peer has set its closed flag */
 /* Asks the socket whether the peer still exists; if not, sets chan->gone. */
 void local_peer_check(struct local_chan *chan);
 /* ends both directions with this status and wakes all sleepers at both ends */

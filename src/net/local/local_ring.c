@@ -104,7 +104,7 @@ static size_t ring_get(struct local_chan *chan, uint8_t *dst, size_t n)
 	return n;
 }
 
-/* The status with which sending has ended, 0: it has not. */
+/* Returns the status with which sending has ended; 0: it has not. */
 static tcpx_status tx_status(struct local_chan *chan)
 {
 	int end = atomic_load_explicit(&chan->end, memory_order_acquire);
@@ -162,8 +162,8 @@ static size_t ring_put_bytes(struct local_chan *chan, const uint8_t *src, size_t
 	return n - left;
 }
 
-/* Lends (lend 1) or copies as much of iov as fits. skip: the first bytes of iov, which an earlier
- * call put. */
+/* Lends (lend 1) or copies as much of iov as fits. skip: how many bytes at the beginning of iov
+ * an earlier call has put already. */
 static void put_pieces(struct local_chan *chan, const struct iovec *iov, int niov, uint64_t skip,
 		       int lend)
 {
@@ -241,7 +241,7 @@ tcpx_status local_lend(struct net_chan *base, const struct iovec *iov, int niov,
 	return send_or_lend(chan, iov, niov, lend, out_bytes);
 }
 
-/* Readable bytes of the ring before the place of the next loan. */
+/* Returns the number of readable bytes of the ring before the place of the next loan. */
 static uint64_t rx_avail(struct local_chan *chan)
 {
 	uint64_t there = chan->rx.head_seen - chan->rx.tail;
@@ -255,14 +255,15 @@ static uint64_t rx_avail(struct local_chan *chan)
 	return there;
 }
 
-/* Whether the next bytes of the stream are those of a loan. */
+/* Whether the next bytes of the stream are those of the loan in rx.loan. */
 static int loan_at_cursor(const struct local_chan *chan)
 {
 	return chan->rx.loan.known && chan->rx.loan.at == chan->rx.tail;
 }
 
-/* Called when the ring is empty. Returns IN_PROGRESS, the status with which the channel ended, or
- * TCPX_OK: bytes have arrived meanwhile. back: the owner was asleep before this call. */
+/* Called when the ring is empty. Returns IN_PROGRESS, or the status with which the channel ended.
+ * TCPX_OK: the peer has ended, but bytes or a loan of it are there to be received. back: the
+ * owner was asleep before this call. */
 static tcpx_status rx_empty(struct local_chan *chan, int back)
 {
 	int gone, end;

@@ -38,7 +38,7 @@ struct direct_key {
 
 /* What both ends share if they are in one process. */
 struct local_direct {
-	struct local_loans loans[2]; /* by side of the producer */
+	struct local_loans loans[2]; /* index: side of the producer */
 	struct list_node node; /* in table.waiting until the acceptor finds it; under table.lock */
 	struct direct_key key;
 	_Atomic uint32_t attached; /* 1: the acceptor has found it, so the dialler may lend too */
@@ -113,7 +113,7 @@ static int direct_key_make(int memfd, const struct local_hello *hello, struct di
 	return 0;
 }
 
-/* pid of the process at the other end of the socket; 0: unknown. */
+/* Returns the pid of the process at the other end of the socket; 0: unknown. */
 static int peer_pid(int fd)
 {
 	struct ucred peer;
@@ -122,7 +122,8 @@ static int peer_pid(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) ? 0 : peer.pid;
 }
 
-/* Both ends are in this process: lends through direct, and reads the peer's loans there. */
+/* Called if both ends are in this process: lends through direct, and reads the peer's loans
+ * there. */
 static void use_direct(struct local_chan *chan, struct local_direct *direct)
 {
 	chan->copy = COPY_DIRECT;
@@ -137,8 +138,8 @@ static struct local_header *shared_header(const struct local_chan *chan)
 	return (struct local_header *)chan->map->base;
 }
 
-/* Two processes: if TCPX_ONE_COPY is set, publishes the address of our secret. This side lends
- * once the peer has reported that it can read the secret. */
+/* Prepares loans between two processes, if TCPX_ONE_COPY is set: publishes the address of our
+ * secret. This side lends once the peer has reported that it can read the secret. */
 static void use_peer(struct local_chan *chan)
 {
 	struct local_offer *offer = &shared_header(chan)->offer[chan->side];
@@ -282,7 +283,8 @@ int local_share_peer_gone(const struct local_chan *chan)
 		return gone;
 	}
 #endif
-	/* Another process may have the peer's pid by now: then the lease only lasts longer. */
+	/* Another process may have got the peer's pid since the peer ended: then the lease only
+	 * lasts longer. */
 	return kill(chan->pid, 0) && errno == ESRCH;
 }
 

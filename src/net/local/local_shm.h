@@ -25,7 +25,7 @@ struct local_lane {
 	_Atomic uint32_t head_wait;
 	_Atomic uint32_t head_closed;		   /* the producer closed in an orderly way */
 	alignas(LOCAL_LINE) _Atomic uint64_t tail; /* the consumer's cursor */
-	/* not 0: the consumer sleeps; ring when there are this many bytes */
+	/* not 0: the consumer sleeps, and is to be woken when this many bytes are there */
 	_Atomic uint32_t tail_wait;
 	_Atomic uint32_t tail_closed; /* the consumer closed in an orderly way */
 };
@@ -58,7 +58,7 @@ struct local_loan {
 
 /* The loans of one producer: loan n is in entry n % LOCAL_LOANS. */
 struct local_loans {
-	alignas(LOCAL_LINE) _Atomic uint64_t head; /* number of loans made, by the producer */
+	alignas(LOCAL_LINE) _Atomic uint64_t head; /* number of loans that the producer has made */
 	struct local_loan loan[LOCAL_LOANS];
 };
 
@@ -69,14 +69,14 @@ struct local_loans {
 struct local_offer {
 	_Atomic uint32_t ready; /* 1: addr and secret are set */
 	_Atomic uint32_t reads; /* 1: this side can read the other side's memory */
-	uint64_t addr;		/* of the secret in the memory of this side */
+	uint64_t addr;		/* address of the secret in the memory of this side */
 	uint8_t secret[LOCAL_SECRET_BYTES];
 };
 
 /* The beginning of the shared memory; the two rings follow after LOCAL_HEADER_BYTES. */
 struct local_header {
 	struct local_lane lane[2];   /* dialler to acceptor, acceptor to dialler */
-	struct local_loans loans[2]; /* by side of the producer */
+	struct local_loans loans[2]; /* index: side of the producer */
 	struct local_offer offer[2]; /* of the dialler; of the acceptor */
 	/* per side: number of the other side's regions that it reads */
 	_Atomic uint32_t holds[2];

@@ -34,7 +34,7 @@ void tcp_pages_close(struct tcp_pages *pages)
 	pages->filled = 0;
 }
 
-/* Closes the pipe; from now on this channel sends everything by copies. */
+/* Closes the pipe; this channel then sends everything by copies until it ends. */
 static void fall_back_to_copies(struct tcp_pages *pages, const char *what)
 {
 	static struct log_limit limit;
@@ -168,7 +168,7 @@ long tcp_pages_send(struct tcp_pages *pages, int sock, const struct iovec *piece
 		else
 			sum += (size_t)went;
 		if (went <= 0 || pages->filled || pages->err || pages->impossible)
-			break; /* the socket is full, or has ended */
+			break; /* the socket is full or has ended, or pages do not work */
 	}
 	return (long)sum;
 }

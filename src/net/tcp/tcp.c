@@ -33,9 +33,9 @@ struct tcp_chan {
 	size_t mark;	  /* SO_RCVLOWAT in force, in bytes; rx owner */
 	struct tcp_pages pages;
 };
-/* The status for the errno of a failed call. If the channel is lost, *end is set to that status,
- * or to the first failure of the channel if the other direction failed before. */
 
+/* Returns the status for the errno of a failed call. If the channel is lost, *end is set to that
+ * status, or to the first failure of the channel if the other direction failed before. */
 static tcpx_status tcp_failed(struct tcp_chan *chan, int err, tcpx_status *end)
 {
 	tcpx_status status = net_status_errno(err);
@@ -110,7 +110,7 @@ struct tcp_part {
 	int by_pages;
 };
 
-/* The part that begins at piece `at`. Pieces first .. first + held - 1 are held. */
+/* Returns the part that begins at piece `at`. Pieces first .. first + held - 1 are held. */
 static struct tcp_part next_part(const struct iovec *iov, int niov, int at, int first, int held)
 {
 	struct tcp_part part = {0};
@@ -143,7 +143,8 @@ static tcpx_status tcp_send_held(struct net_chan *base, const struct iovec *iov,
 	while (at < niov && !pages->impossible && !pages->err) {
 		struct tcp_part part = next_part(iov, niov, at, first, held);
 
-		/* the rest of the first piece, which may be shorter than TCP_PAGES_MIN by now */
+		/* the pipe holds a part of the first piece; its rest may be shorter than
+		 * TCP_PAGES_MIN */
 		if (pages->filled)
 			part = (struct tcp_part){iov[at].iov_len, 1, 1};
 		if (part.by_pages)
@@ -166,7 +167,7 @@ static tcpx_status tcp_send_held(struct net_chan *base, const struct iovec *iov,
 	return tcp_paged(chan, sum, out_bytes);
 }
 
-/* Receiving has ended: returns why. */
+/* Called when receiving has ended; returns why. */
 static tcpx_status tcp_eof(struct tcp_chan *chan)
 {
 	int lost = atomic_load_explicit(&chan->lost, memory_order_acquire);
