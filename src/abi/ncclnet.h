@@ -50,7 +50,7 @@ enum ncclnet_log_levels {
 	NCCLNET_LOG_TRACE = 5,
 };
 
-/* Bits of the logger's second argument; NCCL's numbers. */
+/* Bits of the logger's second argument, with NCCL's numbers. */
 enum ncclnet_log_subsystems {
 	NCCLNET_SUB_INIT = 0x1,
 	NCCLNET_SUB_COLL = 0x2,
@@ -70,15 +70,16 @@ enum ncclnet_log_subsystems {
 	NCCLNET_SUB_RAS = 0x8000,
 };
 
-/* The function to which a plugin logs. file may be a function's name; as a rule format does not end
- * with a newline. */
+/* The function to which a plugin logs. `file` may be a function's name; as a rule `format` does
+ * not end with a newline. */
 typedef void (*ncclnet_logger)(int level, unsigned long flags, const char *file, int line,
 			       const char *format, ...);
 
 typedef ncclnet_result (*ncclnet_profiler)(void **event, int type, void *parent, int64_t plugin,
 					   void *data);
 
-/* Properties of a device. Strings belong to the plugin and are static. speed: Mb/s, latency: us. */
+/* Properties of a device. Strings belong to the plugin and are static. `speed` is in Mb/s,
+ * `latency` in microseconds. */
 #define NCCLNET_PROPS_HEAD                                                                         \
 	char *name;                                                                                \
 	char *pci_path; /* NULL: a virtual device */                                               \

@@ -20,8 +20,8 @@ static inline struct engine_session *api_session(tcpx_session *session)
  * not zero; the error names the struct. */
 tcpx_status api_opts(const char *name, const void *opts, size_t min, void *out, size_t size);
 
-/* Checks an output struct before the call has any effect. ERR_INVALID: out is NULL, or out->sz is
- * less than first, the size of the struct's first version. */
+/* Checks an output struct before the call has any effect. ERR_INVALID: `out` is NULL, or out->sz
+ * is less than `first`, the size of the struct's first version, or larger than any struct. */
 tcpx_status api_out_check(const char *name, const void *out, size_t first);
 
 /* Copies as much as the caller's struct has room for; its sz was checked by api_out_check. The rest
@@ -35,8 +35,8 @@ void api_out_element(void *array, size_t index, size_t sz, const void *from, siz
 /* Sets ERR_INVALID for an argument that is NULL, and returns it. */
 tcpx_status api_null(const char *name);
 
-/* The macros below return from a public call whose arguments are wrong. API_ENTER: the session is
- * not open. */
+/* The macros below return from a public call whose arguments are wrong. API_ENTER returns if the
+ * session is not open. */
 #define API_ENTER(session)                                                                         \
 	do {                                                                                       \
 		tcpx_status api_status_ = engine_session_check(api_session(session));              \
@@ -44,8 +44,8 @@ tcpx_status api_null(const char *name);
 			return api_status_;                                                        \
 	} while (0)
 
-/* The output struct is NULL or too small. last: the last field of the first version of type; it
- * never changes. */
+/* Returns if the output struct is NULL or too small. `last` is the last field of the first
+ * version of `type`; it never changes. */
 #define API_OUT(type, out, last)                                                                   \
 	do {                                                                                       \
 		tcpx_status api_status_ = api_out_check(                                           \
@@ -54,6 +54,7 @@ tcpx_status api_null(const char *name);
 			return api_status_;                                                        \
 	} while (0)
 
+/* Returns if the pointer is NULL. */
 #define API_NOT_NULL(pointer)                                                                      \
 	do {                                                                                       \
 		if (!(pointer))                                                                    \

@@ -6,8 +6,8 @@
 #include "base/bytes.h"
 #include "base/config.h"
 
-/* ORDINAL: stored plus 1, because 0 means not set. FLAG_OFF: the option switched on is the flag
- * switched off. */
+/* How the value of an option is stored in the struct. ORDINAL: plus 1, because 0 means not set.
+ * FLAG: as a flag. FLAG_OFF: as a flag that is on when the option is off. */
 enum field_type { FIELD_U32, FIELD_U64, FIELD_TEXT, FIELD_ORDINAL, FIELD_FLAG, FIELD_FLAG_OFF };
 
 static const struct field {

@@ -8,7 +8,8 @@
 
 static const char units[] = "KMGTPE";
 
-/* Returns log2 of the unit at the end of a byte count: 0 for none or "B", 10 for K; -1: unknown. */
+/* Returns the binary logarithm of the unit at the end of a byte count: 0 for none or "B", 10 for
+ * K; -1: unknown. */
 static int unit_shift(const char *text)
 {
 	const char *unit;

@@ -231,10 +231,11 @@ const struct config_value *config_value(enum config_id id);
  * option; ERR_INVALID: not in its range; ERR_STATE: config_fix() was called, and the value in force
  * is another one. Any thread. */
 tcpx_status config_set(const char *name, const char *text);
-/* Whether config_set() would accept the value: OK, or the error of config_set(), which is never
- * ERR_STATE here. *out_u64: what config_u64() would return. */
+/* Checks whether config_set() would accept the value: OK, or the error of config_set(), but never
+ * ERR_STATE, because config_fix() is not taken into account. *out_u64: what config_u64() would
+ * return. */
 tcpx_status config_check(const char *name, const char *text, uint64_t *out_u64);
-/* From now on config_set() cannot change values, so they are read without a lock. */
+/* After this call config_set() cannot change values any more, so they are read without a lock. */
 void config_fix(void);
 
 const struct config_row *config_row(unsigned index); /* NULL past the last option */
@@ -250,8 +251,8 @@ void config_resolve(const struct config_row *row, const char *(*get)(const char 
  * alias, which for a LEVEL row may be a flag. */
 int config_parse(const struct config_row *row, int is_alias, const char *text, uint64_t *out_value);
 
-/* 1 if the name, which has one of our prefixes, is that of an option, an alias, or a variable that
- * known scripts read. */
+/* 1 if the name is that of an option, an alias, or a variable with one of our prefixes that known
+ * scripts read. */
 int config_known(const char *name, size_t len);
 /* The name of the option whose name or alias has the smallest edit distance; "": none is near. */
 const char *config_nearest(const char *name, size_t len);

@@ -24,7 +24,8 @@ void cpus_add(struct cpus *cpus, unsigned cpu); /* ignored if cpu >= CPUS_MAX */
 int cpus_has(const struct cpus *cpus, unsigned cpu);
 unsigned cpus_count(const struct cpus *cpus);
 
-/* out = a and b, out = a or b; out may be a or b. */
+/* Sets *out_cpus to the CPUs that are in both a and b (and), or in at least one of them (or).
+ * out_cpus may be a or b. */
 void cpus_and(const struct cpus *a, const struct cpus *b, struct cpus *out_cpus);
 void cpus_or(const struct cpus *a, const struct cpus *b, struct cpus *out_cpus);
 

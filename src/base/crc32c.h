@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* crc: 0, or the CRC of the data before this. */
+/* Returns the CRC of the data. `crc` is 0, or the CRC of the data that precedes it. */
 uint32_t crc32c(uint32_t crc, const void *data, size_t len);
 
 /* The portable implementation, for comparison in tests. */

@@ -68,7 +68,7 @@ void log_level_atleast(int level);
 #define LOG_INFO(...) LOG(TCPX_LOG_INFO, __VA_ARGS__)
 #define LOG_DEBUG(...) LOG(TCPX_LOG_DEBUG, __VA_ARGS__)
 
-/* Limits the lines of one place in the code to burst per 10 s. The number of lines left out is
+/* Limits the lines of one place in the code to `burst` per 10 s. The number of lines left out is
  * logged before the next one that is allowed. */
 struct log_limit {
 	int64_t window_ns;

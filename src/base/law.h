@@ -8,10 +8,10 @@
 #define BASE_LAW_H
 
 #ifdef TCPX_LAW
-/* law_enter: this thread has taken such a lock. law_leave: it has released one. */
+/* law_enter reports that this thread has taken such a lock, law_leave that it has released one. */
 void law_enter(void);
 void law_leave(void);
-/* Aborts the process, with who in the message, if this thread holds such a lock. */
+/* Aborts the process, with `who` in the message, if this thread holds such a lock. */
 void law_free(const char *who);
 #else
 #define law_enter() ((void)0)

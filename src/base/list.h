@@ -51,7 +51,7 @@ static inline void list_remove(struct list_node *node)
 	list_init(node);
 }
 
-/* Moves all nodes of from to the end of head's list. */
+/* Moves all nodes of the list `from` to the end of the list `head`. */
 static inline void list_splice(struct list_node *head, struct list_node *from)
 {
 	if (list_empty(from))

@@ -12,7 +12,7 @@ static int pci_hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Parses min to max hex digits and returns what follows them; NULL: there are fewer or more
+/* Parses `min` to `max` hex digits and returns what follows them; NULL: there are fewer or more
  * digits. */
 static const char *take_hex(const char *text, unsigned min, unsigned max, uint32_t *out)
 {

@@ -15,13 +15,14 @@
 
 #define OUT_MAX (1u << 20)	    /* most bytes in the output queue */
 #define READ_BYTES_MAX (256u << 10) /* limit per event, so that other links get their turn */
-/* TCP keepalive is the last resort if heartbeats do not end the link: after 90 s, which is longer
- * than every limit of silence that a session may set (60 s). */
+/* TCP keepalive ends the link after 90 s of silence if heartbeats do not; that is longer than
+ * every limit of silence that a session may set (60 s). */
 #define KEEPALIVE_IDLE_S 30
 #define KEEPALIVE_INTERVAL_S 10
 #define KEEPALIVE_COUNT 6
 
-/* A frame in the output queue. len: bytes of the frame; done: those that are sent. */
+/* A frame in the output queue. `len` counts the bytes of the frame, `done` those of them that are
+ * sent. */
 struct out_frame {
 	struct list_node node;
 	size_t len, done;
@@ -34,8 +35,9 @@ struct ctl_link {
 	void *arg;
 	struct sys_watch watch;
 	struct sys_timer failed_timer; /* makes the loop handle a failed send */
-	/* busy: depth of handle_link_events, in which the link is not freed; closed: ctl_link_close
-	 * was called; lost: the callback lost was called or is about to be. */
+	/* `busy` is the depth of handle_link_events, in which the link is not freed; `closed` is
+	 * 1 after ctl_link_close was called; `lost` is 1 if the callback lost was called or is
+	 * about to be. */
 	int busy, closed, lost;
 	tcpx_status send_status; /* TCPX_OK while sending works */
 	int send_err;		 /* errno of the send that failed */
@@ -95,7 +97,8 @@ static tcpx_status flush_queue(struct ctl_link *link)
 	return TCPX_OK;
 }
 
-/* Queues a frame whose first skip bytes are sent already. ERR_LIMIT: the queue is full. */
+/* Queues a frame whose first `skip` bytes are sent already. ERR_LIMIT: the queue is full;
+ * ERR_NO_MEMORY. */
 static tcpx_status enqueue_frame(struct ctl_link *link, const struct iovec iov[2], size_t skip)
 {
 	size_t total = iov[0].iov_len + iov[1].iov_len;
@@ -184,7 +187,7 @@ static tcpx_status begin_frame(struct ctl_link *link)
 }
 
 /* Calls recv once and handles what arrived. OK: there may be more to read; IN_PROGRESS: nothing
- * more to read now; else the status that ends the link. *budget is reduced by the bytes read. */
+ * more has arrived; else the status that ends the link. *budget is reduced by the bytes read. */
 static tcpx_status link_read_some(struct ctl_link *link, size_t *budget, int *err)
 {
 	int in_header = link->header_done < FRAME_HEADER_BYTES;
@@ -211,8 +214,8 @@ static tcpx_status link_read_some(struct ctl_link *link, size_t *budget, int *er
 	return link->payload_done == link->frame.payload_bytes ? deliver_frame(link) : TCPX_OK;
 }
 
-/* Reads what has arrived, up to READ_BYTES_MAX. IN_PROGRESS: that was all; OK: there may be more,
- * or the link was closed; else the status that ends the link. */
+/* Reads what has arrived, until about READ_BYTES_MAX bytes are read. IN_PROGRESS: that was all;
+ * OK: there may be more, or the link was closed; else the status that ends the link. */
 static tcpx_status link_read_all(struct ctl_link *link, int *err)
 {
 	size_t budget = READ_BYTES_MAX;

@@ -15,8 +15,9 @@
 enum place { PLACE_STEP = 8, PLACE_ROLE, PLACE_AUTH, PLACE_STATUS, PLACE_LOWEST, PLACE_HIGHEST };
 #define PLACE_KEY_ID 48
 
-/* What is hashed. SPAN: a label; WHOLE: a message; UNSIGNED: a message before its signature;
- * UNPROVEN: a message before its proof. SIGNATURE: where the signature is in a message. */
+/* Spans of memory that are hashed. SPAN is a label, WHOLE a message, UNSIGNED a message before
+ * its signature, UNPROVEN a message before its proof. SIGNATURE is the address of the signature
+ * in a message. */
 #define SPAN(text)                                                                                 \
 	{                                                                                          \
 		(text), sizeof(text) - 1                                                           \
@@ -91,8 +92,8 @@ static uint8_t *proof_of(struct ctl_message *msg)
 	return msg->bytes + msg->len - WIRE_PROOF_BYTES;
 }
 
-/* Computes the proof that a message must have: the HMAC of spans if the method has a key. With BARE
- * the dial has the secret itself; all other messages have zeros. */
+/* Computes the proof that a message must have. If the method has a key, it is the HMAC of the
+ * spans. With BARE it is the secret itself in the dial. In all other messages it is zeros. */
 static tcpx_status expected_proof(const struct ctl_handshake *hs, const struct sys_span *spans,
 				  unsigned count, int is_dial, uint8_t out[WIRE_PROOF_BYTES])
 {
@@ -140,9 +141,9 @@ static bool must_identify(uint8_t auth)
 	return auth == WIRE_AUTH_SECRET || auth == WIRE_AUTH_KEY;
 }
 
-/* Checks that the uuid in a message matches the public key in it; if this end has no crypto, the
- * key is ignored. ERR_AUTH: it does not match; ERR_PROTOCOL: the method requires a key and there is
- * none. */
+/* Checks that the uuid in a message of a control connection matches the public key in it; data
+ * connections are not checked, and if this end has no crypto, the key is ignored. ERR_AUTH: it
+ * does not match; ERR_PROTOCOL: the method requires a key and there is none. */
 static tcpx_status check_identity(const struct wire_hello *hello)
 {
 	uint8_t uuid[WIRE_UUID_BYTES];
@@ -198,8 +199,8 @@ bool ctl_handshake_proven(const struct ctl_handshake *hs)
 
 /* ---- messages ---- */
 
-/* Decodes a message. ERR_VERSION: of another version, and *out has the fields that all versions
- * share. */
+/* Decodes a message. ERR_VERSION: there is no common version, or the message requires something
+ * unknown; then *out has the fields that all versions share. */
 static tcpx_status decode_message(const struct ctl_message *msg, struct wire_hello *out)
 {
 	const uint8_t *bytes = msg->bytes;

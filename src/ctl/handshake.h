@@ -39,13 +39,14 @@ tcpx_status ctl_message_send(int fd, struct ctl_message *msg, int *out_err);
  * dial_msg. ERR_UNSUPPORTED: the auth method needs crypto, which is missing. */
 tcpx_status ctl_handshake_dial(struct ctl_handshake *hs);
 
-/* Acceptor: decodes dial_msg into hs->dial. ERR_VERSION: no common version; hs->dial has the fields
- * that all versions share, because the proof is checked before the answer reports the version.
- * ERR_PROTOCOL: malformed. */
+/* Acceptor: decodes dial_msg into hs->dial. ERR_VERSION: no common version, or something unknown
+ * is required; hs->dial has the fields that all versions share, because the proof is checked
+ * before the answer reports the version. ERR_PROTOCOL: malformed. */
 tcpx_status ctl_handshake_read_dial(struct ctl_handshake *hs);
 
 /* Acceptor: checks the dial with hs->key. ERR_AUTH: the dial does not prove that key, or its uuid
- * does not match its public key; ERR_PROTOCOL: the method requires a public key. */
+ * does not match its public key; ERR_PROTOCOL: the method requires a public key, which the dial
+ * lacks. */
 tcpx_status ctl_handshake_check_dial(const struct ctl_handshake *hs);
 
 /* Acceptor: completes hs->answer (step, role, auth, version, nonce, proof) and encodes it as

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Key pairs of sessions, and their uuids. */
+/* Makes the key pairs of sessions, and their uuids. */
 #include <string.h>
 
 #include "ctl/conn.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Key files (one or two shared keys as text) and identity files (the secret key of a session):
- * readable by their owner only. */
+/* Reads and writes key files (one or two shared keys as text) and identity files (the secret key
+ * of a session). Only their owner may read them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -41,8 +41,8 @@ static tcpx_status key_file_error(const struct key_file_kind *kind, const char *
 	return error_next("check the path and its permissions");
 }
 
-/* Checks that the file belongs to this user or root and is inaccessible to others. ERR_AUTH: it is
- * not, and the error has the command that changes this. */
+/* Checks that it is a regular file, belongs to this user or root, and is inaccessible to others.
+ * ERR_AUTH: it is not, and the error says how to change this. */
 static tcpx_status check_owner(const struct key_file_kind *kind, int fd, const char *path)
 {
 	struct stat st;
@@ -164,7 +164,8 @@ static tcpx_status key_file_read(const struct key_file_kind *kind, int fd, const
 	return TCPX_OK;
 }
 
-/* Parses a whole file. *ends_line: the last line ends with a line feed, or the file is empty. */
+/* Parses a whole file. *ends_line becomes 1 if the last line ends with a line feed or the file is
+ * empty, else 0. */
 static tcpx_status key_file_parse(const struct key_file_kind *kind, int fd, const char *path,
 				  struct ctl_keys *keys, int *ends_line)
 {
@@ -315,8 +316,8 @@ static tcpx_status key_file_append(const char *path)
 		status = key_file_error(kind, path, errno, "look at");
 	if (status == TCPX_OK) {
 		status = key_file_write(kind, fd, path, ends_line);
-		/* With half a line at its end the file would be refused, and with it the key that
-		 * works. */
+		/* If the file ended with half a line, it would be refused, and with it the key
+		 * that works: the file is cut to its former size. */
 		if (status != TCPX_OK && ftruncate(fd, st.st_size))
 			LOG_WARN("key file %s may end in half a line", path);
 	}

@@ -16,11 +16,11 @@ struct ctl_identity {
 	bool there; /* false: no crypto library, so nothing is proven */
 	uint8_t secret[CTL_KEY_BYTES], public_key[CTL_KEY_BYTES];
 };
-/* Makes a fresh key pair. Without a crypto library, out_identity->there is false, and OK is
+/* Makes a fresh key pair. Without a crypto library, `there` of *out_identity is false, and OK is
  * returned. */
 tcpx_status ctl_identity_make(struct ctl_identity *out_identity);
-/* Computes the uuid of a session with that key and incarnation. No other key gives the same
- * uuid. */
+/* Computes the uuid of a session with that key and incarnation: the first bytes of a hash of
+ * both. */
 tcpx_status ctl_identity_uuid(const uint8_t public_key[CTL_KEY_BYTES],
 			      const uint8_t incarnation[WIRE_UUID_BYTES],
 			      uint8_t out_uuid[WIRE_UUID_BYTES]);
@@ -39,9 +39,9 @@ int ctl_key_parse(const char *text, size_t len, uint8_t out_key[CTL_KEY_BYTES]);
 /* Reads a key file. ERR_AUTH: the file's content, mode or owner is wrong, and the error says how to
  * mend it; ERR_NOT_FOUND; ERR_UNSUPPORTED: no crypto library. */
 tcpx_status ctl_keys_load(const char *path, struct ctl_keys *out_keys);
-/* Writes a fresh key to a new file (ERR_EXISTS: the file is there already), or with append adds it
- * to a file as the second key (ERR_NOT_FOUND; ERR_LIMIT: the file has two keys already; ERR_AUTH:
- * as ctl_keys_load). A dialler uses the first key, an acceptor accepts both. */
+/* Writes a fresh key to a new file (ERR_EXISTS: the file is there already) or, with `append`,
+ * adds it to a file as the second key (ERR_NOT_FOUND; ERR_LIMIT: the file has two keys already;
+ * ERR_AUTH: as for ctl_keys_load). A dialler uses the first key, an acceptor accepts both. */
 tcpx_status ctl_keys_create(const char *path, int append);
 /* An identity file has one line, "identity " and the 64 hex digits of the secret key. Mode, owner
  * and errors are those of a key file (ctl_keys_load; ctl_keys_create without append). */

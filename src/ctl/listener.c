@@ -16,9 +16,9 @@
 
 #define BACKLOG 4096
 #define ACCEPT_BATCH 16		    /* accepts per round, so that others get their turn */
-#define PREAUTH_MAX 128		    /* connections before authentication */
-#define PREAUTH_SOURCE_MAX 8	    /* those without a proven dial, per source */
-#define PREAUTH_LOOPBACK_MAX 64	    /* those of loopback */
+#define PREAUTH_MAX 128		    /* connections that are not authenticated yet */
+#define PREAUTH_SOURCE_MAX 8	    /* connections of one source without a proven dial */
+#define PREAUTH_LOOPBACK_MAX 64	    /* the same, for loopback */
 #define PREAUTH_NS (2 * CLOCK_S_NS) /* time from accept to the proof */
 /* time after accept for which a connection with a proven dial is kept */
 #define PROVEN_NS (CLOCK_S_NS / 2)
@@ -37,9 +37,9 @@ static int is_unproven(const struct ctl_preauth *s)
 	return s->state == CTL_READ_DIAL;
 }
 
-/* Returns the oldest connection without a proven dial: of the given source, or, with source NULL,
- * of the source with most of them. *out_count: the number of such connections of its source. NULL:
- * there is none. */
+/* Returns the oldest connection without a proven dial: of the given source, or, with `source`
+ * NULL, of the source that has most of them. *out_count is the number of such connections of its
+ * source. NULL: there is none. */
 static struct ctl_preauth *oldest_unproven(struct ctl_listener *listener, const uint64_t *source,
 					   unsigned *out_count)
 {

@@ -26,7 +26,7 @@ struct ctl_listener {
 	struct sys_timer retry;	   /* ends a pause of accept */
 	struct list_node preauths; /* oldest first */
 	unsigned npreauths;	   /* number of preauths */
-	/* a descriptor that is closed to have one when no other is left; -1: none */
+	/* an open descriptor, which is closed to have a free one when none is left; -1: none */
 	int reserve;
 	/* busy: depth of callbacks in which the listener is not freed; closed: ctl_listener_close
 	 * was called */
@@ -62,13 +62,15 @@ void ctl_preauth_reject(struct ctl_preauth *preauth, tcpx_status status, const c
 void ctl_preauth_drop(struct ctl_preauth *preauth, int reset);
 
 /* Called before an accept. 1: there may be one more connection; if there were too many, one was
- * closed. 0: none can be closed now, because all have a recent proven dial; accept pauses. */
+ * closed. 0: none can be closed at present, because all have a recent proven dial, and accept
+ * pauses. */
 int ctl_listener_room(struct ctl_listener *listener);
 /* Admits an accepted connection. Closes the oldest of its source if that has too many, or the
  * connection itself if its source connects too often. */
 void ctl_listener_take(struct ctl_listener *listener, int fd, const struct sockaddr_storage *addr);
 
-/* Sets the time from accept to the proof, instead of 2 s, for connections accepted from now on. */
+/* Sets the time from accept to the proof, instead of 2 s, for connections that are accepted after
+ * this call. */
 void ctl_listener_set_preauth(struct ctl_listener *listener, int64_t deadline_ns);
 
 /* Number of connections that are not authenticated yet. */

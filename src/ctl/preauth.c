@@ -82,8 +82,9 @@ static void on_preauth_timeout(struct sys_timer *timer, int64_t now_ns)
 
 /* ---- the handshake ---- */
 
-/* Asks the session for the key of the dial and checks the dial's proof with it. ERR_AUTH:
- * refused. */
+/* Asks the session for the key of the dial and checks the dial with it. ERR_AUTH: refused, also
+ * because BARE is only for loopback, or the session has no such key; else as
+ * ctl_handshake_check_dial. */
 static tcpx_status find_and_check_key(struct ctl_preauth *s)
 {
 	struct ctl_listener *listener = s->listener;
@@ -124,7 +125,7 @@ static tcpx_status prepare_answer(struct ctl_preauth *s)
 	return ctl_handshake_answer(&s->hs);
 }
 
-/* The handshake is complete: gives the connection to the session. */
+/* Called when the handshake is complete: gives the connection to the session. */
 static void hand_to_session(struct ctl_preauth *s)
 {
 	struct ctl_listener *listener = s->listener;
@@ -146,8 +147,8 @@ static void hand_to_session(struct ctl_preauth *s)
 	explicit_bzero(conn.session_key, sizeof(conn.session_key));
 }
 
-/* A refusal was sent. Waits until the dialler closes, because a close here could become a reset
- * that discards the refusal. */
+/* Called after a refusal was sent: waits until the dialler closes or has sent more than
+ * LINGER_BYTES, because a close before that could become a reset that discards the refusal. */
 static void linger_step(struct ctl_preauth *s)
 {
 	char bin[512];

@@ -21,7 +21,8 @@ struct ctl_race {
 	struct ctl_race_opts opts;
 	void *arg;
 	struct sys_timer timer;
-	/* next: the way to be dialled next; running: dials under way */
+	/* `next` is the index of the way that is dialled next; `running` counts the dials under
+	 * way. */
 	unsigned next, running;
 	struct leg *winner; /* the way whose answer is proven; NULL: none yet */
 	/* the most specific failure of a way so far */
@@ -52,7 +53,7 @@ static int error_rank(tcpx_status status)
 	}
 }
 
-/* Keeps the thread's last error as that of the race if it ranks above the one kept so far. */
+/* Keeps the thread's last error as that of the race if it ranks above the one that is kept. */
 static void keep_error(struct ctl_race *race, unsigned way, tcpx_status status, int err)
 {
 	if (race->error.status && error_rank(race->error.status) >= error_rank(status))
@@ -79,7 +80,7 @@ static void report_missed(struct ctl_race *race, unsigned way, tcpx_status statu
 		race->opts.missed(race->arg, way, status, err);
 }
 
-/* Frees the race, then calls done, which may start another race. */
+/* Frees the race, then calls `done`, which may start another race. */
 static void finish_race(struct ctl_race *race, unsigned way, tcpx_status status, int err,
 			const struct ctl_conn *conn)
 {
@@ -93,8 +94,8 @@ static void finish_race(struct ctl_race *race, unsigned way, tcpx_status status,
 
 static void on_way_dialled(void *arg, tcpx_status status, int err, const struct ctl_conn *conn);
 
-/* agree of each dial. The answer of this way is proven: cancels the other ways that are dialled,
- * before they send their proof. */
+/* `agree` of each dial, called when the answer of this way is proven: asks the user's `agree`,
+ * then cancels the other ways that are dialled, before they send their proof. */
 static tcpx_status on_answer_proven(void *arg, const struct wire_hello *answer)
 {
 	struct leg *leg = arg;
@@ -155,7 +156,8 @@ static void on_way_dialled(void *arg, tcpx_status status, int err, const struct 
 	}
 	keep_error(race, way, status, err);
 	report_missed(race, way, status, err);
-	race->winner = NULL; /* lost after it won: dial the ways that are left */
+	/* the winner failed after its answer was proven: dial the ways that are left */
+	race->winner = NULL;
 	if (race_begin_next(race) || race->running)
 		return;
 	error_raise(&race->error);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dials several routes to one peer, each some time after the one before it; the first route whose
+/* Dials several routes to one peer, each some time after the one before it. The first route whose
  * peer proves itself wins. */
 #ifndef CTL_RACE_H
 #define CTL_RACE_H
@@ -12,29 +12,30 @@
 struct ctl_race;
 
 struct ctl_race_opts {
-	/* best first; copied; their member agree is not used */
+	/* Copied; the best way is first; the member `agree` of each is not used. */
 	const struct ctl_dial_opts *ways;
 	unsigned count; /* 1 .. CTL_RACE_WAYS */
 	/* time from the dial of a way until the next way is dialled as well */
 	int64_t head_start_ns;
-	/* NULL, or called when the answer of a way is proven, as agree of ctl_dial_opts. ERR_EXISTS
-	 * ends the race, any other error only this way. */
+	/* NULL, or called when the answer of a way is proven, like `agree` of ctl_dial_opts.
+	 * ERR_EXISTS ends the race, any other error only this way. */
 	tcpx_status (*agree)(void *arg, const struct wire_hello *answer);
 	/* NULL, or called for each way that failed, or that was dialled and lost the race
 	 * (TIMED_OUT). */
 	void (*missed)(void *arg, unsigned way, tcpx_status status, int err);
-	/* As done of ctl_dial_start; way: the index in ways. If all ways failed, the most specific
-	 * failure is reported: a refusal of the handshake rather than silence. */
+	/* Called with the result, like `done` of ctl_dial_start; `way` is the index in `ways`. If
+	 * all ways failed, the most specific failure is reported: a refusal of the handshake
+	 * rather than silence. */
 	void (*done)(void *arg, unsigned way, tcpx_status status, int err,
 		     const struct ctl_conn *conn);
 };
 
-/* done is called exactly once, from the loop and never from inside start, unless the race is
+/* `done` is called exactly once, from the loop and never from inside start, unless the race is
  * cancelled or start fails: then no way could be dialled, and the last error says why. A way wins
  * when its answer is proven: the others are cancelled before our proof is sent, so an acceptor
  * never sees two proven connections. */
 tcpx_status ctl_race_start(struct sys_loop *loop, const struct ctl_race_opts *opts, void *arg,
 			   struct ctl_race **out_race);
-void ctl_race_cancel(struct ctl_race *race); /* on the loop's thread, before done was called */
+void ctl_race_cancel(struct ctl_race *race); /* on the loop's thread, before `done` is called */
 
 #endif

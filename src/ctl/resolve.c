@@ -43,7 +43,7 @@ void ctl_resolve_set_lookup(ctl_lookup_fn fn)
 	atomic_store(&lookup_fn, fn);
 }
 
-/* The counter as this process sees it: with the count 0 if a parent process counted. */
+/* The value of `stuck` as this process sees it: with the count 0 if a parent process counted. */
 static uint64_t stuck_now(uint64_t value)
 {
 	uint64_t generation = (uint64_t)sys_fork_generation() << 32;
@@ -60,7 +60,7 @@ static void stuck_add(int change)
 }
 
 /* Marks a look-up as abandoned. It is counted before, so that the helper thread decrements only
- * what was counted. 0: the look-up has ended meanwhile, and its result is valid. */
+ * what was counted. Returns 1; 0: the look-up has ended meanwhile, and its result is valid. */
 static int abandon_lookup(struct lookup *l)
 {
 	uint32_t running = RUNNING;
@@ -78,7 +78,7 @@ static void put_lookup(struct lookup *l)
 		free(l);
 }
 
-/* Copies the addresses of the list, each once. */
+/* Copies the IPv4 and IPv6 addresses of the list, each once, at most RESOLVE_ADDRS. */
 static void collect_addresses(struct lookup *l, const struct addrinfo *list)
 {
 	for (; list && l->count < RESOLVE_ADDRS; list = list->ai_next) {

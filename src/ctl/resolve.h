@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hooks of the name resolution for tests. */
+/* Limits of the name resolution, and a hook for tests. */
 #ifndef CTL_RESOLVE_H
 #define CTL_RESOLVE_H
 
@@ -12,8 +12,8 @@
 typedef int (*ctl_lookup_fn)(const char *host, const char *service, const struct addrinfo *hints,
 			     struct addrinfo **out_list);
 
-/* Replaces the look-up function for tests; NULL: getaddrinfo. Must not be called while a look-up
- * runs whose result is needed. */
+/* Replaces the look-up function for tests; NULL: getaddrinfo. The caller makes sure that no
+ * look-up whose result is needed is running. */
 void ctl_resolve_set_lookup(ctl_lookup_fn fn);
 
 #endif

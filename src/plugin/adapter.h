@@ -37,21 +37,23 @@ struct net_adapter {
 	const char *(*name)(const void *table);
 	ncclnet_result (*init)(const void *table, ncclnet_logger logger, void **out_context);
 	ncclnet_result (*devices)(const void *table, int *out_count);
-	/* Lets the plugin write its properties of the device into room, a buffer of
+	/* Lets the plugin write its properties of the device into `room`, a buffer of
 	 * NET_PROPS_BYTES. */
 	ncclnet_result (*properties)(const void *table, int dev, void *room);
-	/* Converts what properties() wrote into room. */
+	/* Converts what properties() wrote into `room`. */
 	void (*translate)(const void *room, struct net_props *out_props);
 
 	ncclnet_result (*listen)(const void *table, void *context, int dev, void *handle,
 				 void **out_comm);
-	/* *device: on entry, storage for the device handle that lives as long as the comm. If
-	 * *out_comm is NULL although the call succeeded, call again with the same arguments. */
+	/* `*device` is on entry the address of storage for the device handle, which must last as
+	 * long as the comm. If *out_comm is NULL although the call succeeded, call again with the
+	 * same arguments. */
 	ncclnet_result (*connect)(const void *table, void *context, int dev, void *handle,
 				  void **out_comm, struct ncclnet_device_handle **device);
+	/* Calls the plugin's accept. */
 	ncclnet_result (*take)(const void *table, void *listener, void **out_comm,
-			       struct ncclnet_device_handle **device); /* the plugin's accept */
-	/* type: enum ncclnet_pointers. */
+			       struct ncclnet_device_handle **device);
+	/* `type` is one of enum ncclnet_pointers. */
 	ncclnet_result (*reg)(const void *table, void *comm, void *data, size_t bytes, int type,
 			      void **out_mr);
 	ncclnet_result (*dereg)(const void *table, void *comm, void *mr);
@@ -69,7 +71,8 @@ struct net_adapter {
 	/* Calls irecvConsumed for a received message; returns success if the plugin lacks that
 	 * function. */
 	ncclnet_result (*consumed)(const void *table, void *comm, void *request);
-	/* Whether the table has irecvConsumed, and getDeviceMr. */
+	/* has_consumed tells whether the table has irecvConsumed, has_device_mr whether it has
+	 * getDeviceMr. */
 	int (*has_consumed)(const void *table);
 	int (*has_device_mr)(const void *table);
 

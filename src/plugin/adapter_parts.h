@@ -24,14 +24,15 @@
 			return NCCLNET_ERR_ARGUMENT;                                               \
 	} while (0)
 
-/* Returns the name of the member if it is NULL in the plugin's table. */
+/* Makes the function that uses it return the name of the member, if the member is NULL in the
+ * plugin's table. */
 #define ADAPT_NEED(table, member)                                                                  \
 	do {                                                                                       \
 		if (!ADAPT(table)->member)                                                         \
 			return #member;                                                            \
 	} while (0)
 
-/* Functions that are equal in every version. */
+/* Defines the functions whose code is the same in every version. */
 #define ADAPT_COMMON                                                                               \
 	static const char *ADAPT_NAME(missing)(const void *table)                                  \
 	{                                                                                          \
@@ -87,7 +88,7 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* init of v6 to v9, which takes only the logger and returns no context. */
+/* Defines init for v6 to v9, which takes only the logger and returns no context. */
 #define ADAPT_INIT                                                                                 \
 	static ncclnet_result ADAPT_NAME(init)(const void *table, ncclnet_logger logger,           \
 					       void **out_context)                                 \
@@ -97,7 +98,7 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* listen of v6 to v10, which takes no context. */
+/* Defines listen for v6 to v10, which takes no context. */
 #define ADAPT_LISTEN                                                                               \
 	static ncclnet_result ADAPT_NAME(listen)(const void *table, void *context, int dev,        \
 						 void *handle, void **out_comm)                    \
@@ -107,7 +108,7 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* connect of v7 to v9, which takes no context and returns a device handle. */
+/* Defines connect for v7 to v9, which takes no context and returns a device handle. */
 #define ADAPT_CONNECT                                                                              \
 	static ncclnet_result ADAPT_NAME(connect)(const void *table, void *context, int dev,       \
 						  void *handle, void **out_comm,                   \
@@ -118,8 +119,8 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* accept of v7 and newer, which returns a device handle, and the functions for irecvConsumed and
- * getDeviceMr. */
+/* Defines, for v7 and newer, accept, which returns a device handle, the call of irecvConsumed,
+ * and the questions whether the table has irecvConsumed and getDeviceMr. */
 #define ADAPT_QUEUE                                                                                \
 	static ncclnet_result ADAPT_NAME(accept)(const void *table, void *listener,                \
 						 void **out_comm,                                  \
@@ -143,7 +144,7 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* reg_mr of v6 and v7, whose size is an int. */
+/* Defines reg_mr for v6 and v7, whose size is an int. */
 #define ADAPT_REG_INT                                                                              \
 	static ncclnet_result ADAPT_NAME(reg)(const void *table, void *comm, void *data,           \
 					      size_t bytes, int type, void **out_mr)               \
@@ -153,7 +154,7 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* reg_mr of v8 and newer, whose size is a size_t. */
+/* Defines reg_mr for v8 and newer, whose size is a size_t. */
 #define ADAPT_REG                                                                                  \
 	static ncclnet_result ADAPT_NAME(reg)(const void *table, void *comm, void *data,           \
 					      size_t bytes, int type, void **out_mr)               \
@@ -162,7 +163,8 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* isend and irecv; type is that of their sizes: int in v6 to v8, size_t in v9. */
+/* Defines isend and irecv for v6 to v9. `type` is the type of their sizes: int in v6 to v8,
+ * size_t in v9. */
 #define ADAPT_DATA(type)                                                                           \
 	static ncclnet_result ADAPT_NAME(isend)(const void *table, void *comm, void *data,         \
 						size_t bytes, int tag, void *mr,                   \
@@ -183,7 +185,8 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* isend and irecv of v10 and newer, which take handles of a profiler as well; none is passed. */
+/* Defines isend and irecv for v10 and newer, which also take handles of a profiler; NULL is
+ * passed. */
 #define ADAPT_DATA_PROFILED                                                                        \
 	static ncclnet_result ADAPT_NAME(isend)(const void *table, void *comm, void *data,         \
 						size_t bytes, int tag, void *mr,                   \
@@ -201,8 +204,8 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* init of v11 and newer, which returns a context, and listen and connect, which take it. The
- * configuration is static, because the plugin may keep its address. */
+/* Defines init for v11 and newer, which returns a context, and listen and connect, which take it.
+ * The configuration is static, because the plugin may keep its address. */
 #define ADAPT_CONTEXT                                                                              \
 	static ncclnet_result ADAPT_NAME(init)(const void *table, ncclnet_logger logger,           \
 					       void **out_context)                                 \
@@ -232,7 +235,7 @@
 /* The fields that properties of v7 and newer have. */
 #define ADAPT_PROPS_DEVICE(props)                                                                  \
 	.device_type = (props)->device_type, .device_version = (props)->device_version
-/* translate of v9 and newer. */
+/* Defines translate for v9 and newer. */
 #define ADAPT_TRANSLATE(type)                                                                      \
 	static void ADAPT_NAME(translate)(const void *room, struct net_props *out_props)           \
 	{                                                                                          \

@@ -32,8 +32,9 @@ static tcpx_status comm_refused(struct net_comm *comm, const char *call, uint64_
 			 (unsigned long long)number, net_plugin_result(rc));
 }
 
-/* Called before every data call. OK: the comm is not lost, the caller is the thread that made the
- * first data call, and that thread blocks SIGPIPE. Otherwise the error of the call. */
+/* Called before every data call. The first caller becomes the driver of the comm, if it blocks
+ * SIGPIPE. OK: the comm is not lost, and the caller is its driver; whether the driver still
+ * blocks SIGPIPE is not checked again. Otherwise returns the error of the call. */
 static tcpx_status comm_enter(struct net_comm *comm)
 {
 	sigset_t blocked;
@@ -67,8 +68,9 @@ uint64_t net_mr_reach(const struct net_mr *mr, const void *data)
 	return (end < mr->bytes ? end : mr->bytes) - at;
 }
 
-/* Posts a send or a receive: checks what net_comm_send promises, calls the plugin, and enters the
- * plugin's request in the ring. IN_PROGRESS: the plugin did not take the message. */
+/* Posts a send or a receive: checks the conditions of the errors that net_comm_send describes,
+ * calls the plugin, and enters the plugin's request in the ring. IN_PROGRESS: the plugin did not
+ * take the message. */
 static tcpx_status comm_post(struct net_comm *comm, bool sends, struct net_mr *mr, void *data,
 			     size_t bytes, uint64_t *out_number)
 {

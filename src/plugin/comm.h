@@ -39,16 +39,17 @@ struct net_comm_counts {
 	uint64_t bytes;			 /* bytes sent, or received if the plugin reports lengths */
 };
 
-/* Sends bytes at data, which lie in the memory of mr; 0 bytes are a message too. OK: *out_number is
- * the message's number, and the plugin reads data at least until the message is done. IN_PROGRESS:
- * the plugin does not accept the message now, and nothing is posted. ERR_AGAIN: the window is full;
- * the plugin was not called. ERR_RANGE: the bytes are not within mr, or are too many for one
- * message. ERR_STATE: the comm only receives, mr is of another comm, or a wrong thread calls.
- * ERR_CHANNEL_LOST: the comm is lost. */
+/* Sends `bytes` bytes at `data`, which lie in the memory of mr; 0 bytes are a message too. OK:
+ * *out_number is the message's number, and the plugin reads the data at least until the message
+ * is done. IN_PROGRESS: the plugin does not accept the message now, and nothing is posted.
+ * ERR_AGAIN: the window is full; the plugin was not called. ERR_RANGE: the bytes are not within
+ * one registered piece of mr, or are too many for one message. ERR_STATE: the comm only receives,
+ * mr is of another comm, or the caller is not the thread that drives the comm or does not block
+ * SIGPIPE. ERR_CHANNEL_LOST: the comm is lost. */
 tcpx_status net_comm_send(struct net_comm *comm, struct net_mr *mr, const void *data, size_t bytes,
 			  uint64_t *out_number) TCPX_MUST_CHECK;
-/* Receives a message of at most room bytes into data, which lies in the memory of mr. The results
- * are those of net_comm_send. */
+/* Receives a message of at most `room` bytes into `data`, which lies in the memory of mr. The
+ * results are those of net_comm_send; ERR_STATE: the comm only sends. */
 tcpx_status net_comm_recv(struct net_comm *comm, struct net_mr *mr, void *data, size_t room,
 			  uint64_t *out_number) TCPX_MUST_CHECK;
 
@@ -61,8 +62,8 @@ tcpx_status net_comm_poll(struct net_comm *comm, uint64_t *out_number,
 			  size_t *out_bytes) TCPX_MUST_CHECK;
 
 /* Tells the plugin that a received message was copied out, so that the plugin may use the pages
- * again. number must be that of the oldest message that is done and not consumed; otherwise
- * ERR_STATE, and the plugin is not called. */
+ * again. `number` must be that of the oldest message that is done and not consumed; otherwise,
+ * and for a comm that sends, ERR_STATE, and the plugin is not called. */
 tcpx_status net_comm_consumed(struct net_comm *comm, uint64_t number) TCPX_MUST_CHECK;
 
 /* The number of messages that are done. May be called by any thread. */
@@ -73,7 +74,7 @@ uint64_t net_comm_ended(const struct net_comm *comm);
 void net_comm_counts(const struct net_comm *comm, struct net_comm_counts *out_counts);
 
 /* The device handle that accept filled in; it does not change. Its type is NCCLNET_DEVICE_HOST if
- * the plugin's version has no device handle. */
+ * the plugin's version has no device handle, and in a comm that sends. */
 const struct ncclnet_device_handle *net_comm_device(const struct net_comm *comm);
 
 /* The index of a received message's entry in the device queue, in which the plugin lists
@@ -86,7 +87,8 @@ static inline unsigned net_comm_tag(uint64_t number)
 	return (unsigned)(number & 0x7fffffffu);
 }
 
-/* The number of bytes from data to the end of its registered piece; 0: data is not in mr. */
+/* The number of bytes from data to the end of its registered piece or, if that is nearer, of mr;
+ * 0: data is not in mr. */
 uint64_t net_mr_reach(const struct net_mr *mr, const void *data);
 
 #endif

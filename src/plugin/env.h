@@ -72,8 +72,8 @@ struct gpudirect_problem {
 	char fix[GPUDIRECT_VALUE_MAX + 64]; /* the line to use: "export NAME=VALUE", "unset NAME" */
 };
 
-/* Finds problems of the environment, and writes at most max of them, fatal ones first. Returns the
- * number of problems found, at most GPUDIRECT_PROBLEMS_MAX; it may exceed max. */
+/* Finds problems of the environment, and writes at most `max` of them, fatal ones first. Returns
+ * the number of problems found, at most GPUDIRECT_PROBLEMS_MAX; it may exceed `max`. */
 unsigned gpudirect_env_check(const struct gpudirect_place *place, gpudirect_get_fn get, void *arg,
 			     struct gpudirect_problem *out_problems, unsigned max);
 
@@ -89,7 +89,7 @@ struct gpudirect_setting {
 };
 
 /* Writes the recipe: the variables with values that work on this machine, and all other known
- * variables that the user has set. Returns their number, at most max. */
+ * variables that the user has set. Returns how many it wrote, at most `max`. */
 unsigned gpudirect_env_recipe(const struct gpudirect_place *place, gpudirect_get_fn get, void *arg,
 			      struct gpudirect_setting *out_settings, unsigned max);
 #define GPUDIRECT_SETTINGS_MAX 24
@@ -97,24 +97,25 @@ unsigned gpudirect_env_recipe(const struct gpudirect_place *place, gpudirect_get
 /* Writes "export NAME=VALUE", quoted for a shell where needed. Returns buf. */
 char *gpudirect_env_line(const char *name, const char *value, char *buf, size_t cap);
 
-/* The largest number of fragments in which a message can arrive in packets of that MTU; 0: the MTU
- * is not known. */
+/* The number of fragments in which a message arrives, at most, in packets of that MTU; 0: the MTU
+ * is too small for the headers, or not known (0). */
 size_t gpudirect_env_fragments(size_t message_bytes, unsigned mtu);
 
 /* The functions below are shared by env_*.c. */
 
 /* Writes the CPUs of a NUMA node that send (sending 1) or receive (sending 0) on a NIC:
- * "8-21,112-125". Returns -1 if the node's CPUs are unknown or malformed. */
+ * "8-21,112-125". Returns -1 if the node's CPUs are unknown or malformed, or `out` is too small. */
 int gpudirect_env_cpus(const char *node_cpus, int sending, char *out, size_t cap);
-/* Writes the value of TX_BINDINGS (sending 1) or RX_BINDINGS for all NICs; "" if no CPUs are
- * known. */
+/* Writes the value of TX_BINDINGS (sending 1) or RX_BINDINGS for the NICs whose CPUs are known,
+ * as many as fit; "" if there are none. */
 void gpudirect_env_bindings(const struct gpudirect_place *place, int sending, char *out,
 			    size_t cap);
-/* Writes the list of the NICs, "=eth1,eth2"; "" without NICs. */
+/* Writes the list of the NICs, "=eth1,eth2", as many as fit; "" without NICs. */
 void gpudirect_env_nics(const struct gpudirect_place *place, char *out, size_t cap);
 /* The number that the plugin uses for a variable: its value if that is valid, or the default. */
 uint64_t gpudirect_env_number(gpudirect_get_fn get, void *arg, const char *name);
-/* Whether a list of the form GPUDIRECT_NICS selects an interface. */
+/* Whether a list of the form GPUDIRECT_NICS selects an interface of that name, which need not
+ * exist. */
 int gpudirect_env_chooses(const char *list, const char *iface);
 
 #endif

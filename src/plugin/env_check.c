@@ -22,7 +22,7 @@ struct check {
 	unsigned count;
 };
 
-/* Adds a problem and returns it. The caller sets its fix. */
+/* Adds a problem and returns it. The caller has to set its `fix`. */
 __attribute__((format(printf, 3, 4))) static struct gpudirect_problem *
 check_problem(struct check *c, int fatal, const char *what, ...)
 {
@@ -54,8 +54,8 @@ static size_t check_message_bytes(const struct check *c)
 	return c->place->message_bytes ? c->place->message_bytes : GPUDIRECT_CHUNK;
 }
 
-/* Finds values outside a variable's range, values other than the only one that works, and variables
- * that the plugin does not read. */
+/* Finds values outside a variable's range, values other than the only one that works, and
+ * variables that are set although the plugin does not read them. */
 static void check_table(struct check *c)
 {
 	const struct gpudirect_var *var;
@@ -264,7 +264,7 @@ static void check_nics(struct check *c)
 		       IFNAME, value);
 }
 
-/* Whether the text is one range such as "8-21". */
+/* Whether the text is one range such as "8-21", with the lower number first. */
 static int is_range(const char *text, size_t len)
 {
 	unsigned long low, high;
@@ -279,8 +279,8 @@ static int is_range(const char *text, size_t len)
 	return end == text + len && low <= high;
 }
 
-/* Returns what is wrong with the part of a list that binds one NIC, such as "eth1:8-21,112-125", as
- * the end of a sentence; NULL: nothing. */
+/* Returns what is wrong with the part of a list that binds one NIC, such as "eth1:8-21,112-125",
+ * as the end of a sentence; NULL: nothing. Whether the CPUs exist is not checked. */
 static const char *binding_fault(const struct check *c, const char *text, size_t len)
 {
 	const char *end = text + len, *ranges = memchr(text, ':', len);
@@ -325,8 +325,9 @@ static void check_bindings(struct check *c, const char *name, int sending)
 	}
 }
 
-/* Reports that the variable (TX_BINDINGS or RX_BINDINGS) is needed and not set: without bindings
- * the plugin parses the CPU list of the NIC's node, and divides by 0 if the list has no "-". */
+/* Reports the variable (TX_BINDINGS or RX_BINDINGS) as missing, unless it is set: without
+ * bindings the plugin parses the CPU list of the NIC's node, and divides by 0 if the list has no
+ * "-". */
 static void check_lone_cpus(struct check *c, const struct gpudirect_nic *nic, const char *name,
 			    int sending)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values that work on this machine, derived from its NICs and their NUMA nodes. */
+/* Derives values that work on this machine from its NICs and their NUMA nodes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,8 +40,8 @@ size_t gpudirect_env_fragments(size_t message_bytes, unsigned mtu)
 	return packets * ((payload + page - 1) / page) + (rest + page - 1) / page;
 }
 
-/* Appends more to text, after between if text is not empty. Returns -1 if cap is too small; text is
- * unchanged then. */
+/* Appends `more` to `text`, with `between` in front of it if `text` is not empty. Returns -1 if
+ * `cap` is too small; then `text` is unchanged. */
 static int text_append(char *text, size_t cap, const char *more, const char *between)
 {
 	size_t len = strlen(text);
@@ -131,8 +131,9 @@ struct recipe {
 	unsigned max, count;
 };
 
-/* Adds a variable with the value that the user has set, otherwise with the given value. value ""
- * means that no good value is known: then the variable is added only if the user has set it. */
+/* Adds a variable with the value that the user has set, otherwise with `value`. An empty `value`
+ * means that no good one is known: then the variable is added only if the user has set it. Adds
+ * nothing if the recipe is full. */
 static void recipe_add(struct recipe *r, const char *name, const char *value, const char *why)
 {
 	const char *users = r->get(r->arg, name);

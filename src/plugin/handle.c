@@ -59,8 +59,8 @@ static tcpx_status check_addr(const uint8_t bytes[28], const char *which, bool s
 	return TCPX_OK;
 }
 
-/* Checks the fields of a handle of TCPX, and zeroes those that only the process uses that wrote
- * them. */
+/* Checks the fields of a handle of TCPX, and zeroes those that only the process that wrote the
+ * handle may use. */
 static tcpx_status check_tcpx(struct tcpx_handle *handle, bool same_host)
 {
 	sa_family_t family;

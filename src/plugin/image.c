@@ -79,9 +79,9 @@ static void plugin_free(struct net_plugin *plugin)
 	free(plugin);
 }
 
-/* Replaces the advice of the last error: an LD_LIBRARY_PATH with the folder of the missing library,
- * if why (of dlerror) names one and it is in a usual folder, otherwise a command that lists the
- * libraries of the plugin. Returns the status of the last error. */
+/* Replaces the advice of the last error: an LD_LIBRARY_PATH with the folder of the missing
+ * library, if `why` (the text of dlerror) names one and it is in a usual folder, otherwise a
+ * command that lists the libraries of the plugin. Returns the status of the last error. */
 static tcpx_status suggest_folder(const char *why, const char *file)
 {
 	static const char *const folders[] = {"/usr/local/nvidia/lib64", "/usr/local/cuda/lib64",
@@ -103,7 +103,7 @@ static tcpx_status suggest_folder(const char *why, const char *file)
 	return error_next("see 'ldd %s'", file);
 }
 
-/* Loads the object, and notes whether it was in the process before. */
+/* Loads the object, and records in plugin->shared whether it was in the process before. */
 static tcpx_status open_body(struct net_setup *setup)
 {
 	struct net_plugin *plugin = setup->opts.plugin;
@@ -206,8 +206,9 @@ static tcpx_status start_body(struct net_setup *setup)
 	return devices_read(setup);
 }
 
-/* Runs body on a thread of its own. Returns the status of body, or ERR_TIMED_OUT after timeout_ns;
- * then the thread goes on and uses the plugin. */
+/* Runs `body` on a thread of its own. Returns the status of `body`, ERR_TIMED_OUT after
+ * timeout_ns (then the thread goes on and uses the plugin), or the error for which no thread was
+ * started. */
 static tcpx_status plugin_run(struct net_plugin *plugin, const char *stage, int64_t timeout_ns,
 			      tcpx_status (*body)(struct net_setup *))
 {
@@ -246,7 +247,7 @@ static void image_keep(struct net_plugin *plugin)
 	atomic_fetch_add_explicit(&images.loaded, 1, memory_order_release);
 }
 
-/* Loads the object at resolved and adds its image to the list. *out_plugin is that image, or an
+/* Loads the object at `resolved` and adds its image to the list. *out_plugin is that image, or an
  * older image of the same object that was loaded by another path. If loading timed out, the error
  * is returned, and *out_plugin is set all the same, to an image that the caller must mark as
  * failed. After other errors *out_plugin is unchanged. Called under images.lock. */

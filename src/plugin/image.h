@@ -51,12 +51,13 @@ struct net_plugin_info {
 };
 
 struct net_plugin_opts {
-	/* NULL or "": TCPX_PLUGIN_PATH, or the first place where TCPX is usually installed */
+	/* NULL or "": TCPX_PLUGIN_PATH; if that is not set, the first of two usual places where a
+	 * file is */
 	const char *path;
 	/* limit for loading, and again for init; waiting for other callers does not count */
 	int64_t timeout_ns;
-	/* Optional: called with the plugin's name before init, if it has not been called yet. An
-	 * error prevents init and is returned; a later net_plugin_get may try again. */
+	/* Optional: called with the plugin's name before init; not called if init was called
+	 * earlier. An error prevents init and is returned; a later net_plugin_get may try again. */
 	tcpx_status (*before_start)(void *arg, const char *name);
 	void *arg;
 };
@@ -65,10 +66,11 @@ struct net_plugin_opts {
  * Loads a plugin and starts it, or finds the image of an earlier call. One object has one image,
  * whatever path leads to it, because some plugins refuse a second init. Blocks; any thread.
  * ERR_NOT_FOUND: no such file; ERR_UNSUPPORTED: the object cannot be loaded, init failed, or the
- * plugin has no device; ERR_VERSION: no table of a known version, or one that does not match its
- * symbol; ERR_TIMED_OUT: a call of the plugin did not return; ERR_LIMIT: too many different
- * plugins, or too long a path; ERR_FORKED: a plugin was loaded before fork(). An image whose
- * loading timed out, or that failed in init or later, fails again with the same error.
+ * plugin has no device; ERR_VERSION: no table of a known version, an incomplete one, or one that
+ * does not match its symbol; ERR_TIMED_OUT: a call of the plugin did not return; ERR_LIMIT: too
+ * many different plugins, or too long a path; ERR_FORKED: a plugin was loaded before fork(). An
+ * image whose loading timed out, or that failed in init or in the reading of its devices, fails
+ * again with the same error.
  */
 tcpx_status net_plugin_get(const struct net_plugin_opts *opts,
 			   struct net_plugin **out_plugin) TCPX_MUST_CHECK;

@@ -95,8 +95,8 @@ static tcpx_status messages_put_off(struct messages *m)
 		(long long)((now_ns - since_ns) / CLOCK_MS_NS));
 }
 
-/* net_message_ops.post: gives the payload of a frame to the plugin as the next message of the comm
- * out. */
+/* net_message_ops.post: gives the payload of a frame to the plugin as the next message of the
+ * comm `out`. */
 static tcpx_status messages_post(struct net_chan *chan, void *mr, const void *data,
 				 const struct frame *frame)
 {
@@ -188,8 +188,8 @@ static void messages_give(struct net_chan *chan, uint64_t seq)
 	}
 }
 
-/* Whether arm must forbid sleep: recv has bytes or an error to return, or messages are pending,
- * which progress only when recv calls the plugin. */
+/* Whether arm must forbid sleep: recv has bytes or an error to return, a frame of the guide is
+ * not handled yet, or messages are not done, which progress only when recv calls the plugin. */
 static bool messages_must_poll(struct messages *m)
 {
 	if (m->failed != TCPX_OK || m->posted || m->sending || messages_ready(m))

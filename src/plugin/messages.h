@@ -35,18 +35,18 @@ struct net_messages_opts {
 	 * fragments in a page pool, which meta, pool, pool_bytes and landing describe, and the user
 	 * takes them (net_message_ops.take). */
 	uint8_t *bounce;
-	bool whole; /* messages arrive in bounce, and the user takes each as one fragment */
-	const struct ncclnet_queue_meta *meta; /* in's device queue, at a CPU address */
+	bool whole; /* messages arrive in `bounce`, and the user takes each as one fragment */
+	const struct ncclnet_queue_meta *meta; /* device queue of the comm `in`, at a CPU address */
 	uint64_t pool, pool_bytes;	       /* address and size of the page pool */
 	void *landing; /* GPU memory of message_bytes bytes, which the plugin only checks */
-	/* registration of bounce, or of landing, with the comm in */
+	/* registration of `bounce`, or of `landing`, with the comm `in` */
 	struct net_mr *bounce_mr;
 	/* most time for an announced message to arrive, and for the plugin to send one */
 	int64_t timeout_ns;
 };
 
-/* Makes the channel. The mr that its net_message_ops.post takes is a struct net_mr of the comm out.
- * ERR_INVALID: a window, size or timeout out of range; ERR_NO_MEMORY. */
+/* Makes the channel. The mr that its net_message_ops.post takes is a struct net_mr of the comm
+ * `out`. ERR_INVALID: a window, size or timeout out of range; ERR_NO_MEMORY. */
 tcpx_status net_messages_open(const struct net_messages_opts *opts,
 			      struct net_chan **out_chan) TCPX_MUST_CHECK;
 

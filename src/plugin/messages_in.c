@@ -214,8 +214,8 @@ static const char *frame_op_name(uint8_t frame_type)
 	return frame_type == FRAME_RDATA ? "READ" : frame_type == FRAME_SDATA ? "SEND" : "WRITE";
 }
 
-/* Sets the error for a message that is late, and returns its status. of: the message's frame; what:
- * what was not done in time; hint: a possible cause, or "". */
+/* Sets the error for a message that is late, and returns its status. `of` is the message's frame,
+ * `what` says what was not done in time, `hint` is a possible cause, or "". */
 static tcpx_status message_stalled(const struct messages *m, uint64_t number, const struct sent *of,
 				   const char *what, const char *hint)
 {
@@ -260,8 +260,8 @@ static tcpx_status receive_stalled(struct messages *m)
 }
 
 /* Returns an error if the oldest receive or send takes longer than the message timeout, because a
- * plugin may stall without an error. A receive that is late, but not that late, is reported to the
- * pool. */
+ * plugin may stall without an error. A receive that takes longer than 1 / STUCK_PARTS of it is
+ * reported to the pool. */
 static tcpx_status messages_check_time(struct messages *m)
 {
 	int64_t now = m->posted || m->sending ? clock_now_ns() : 0;

@@ -13,7 +13,7 @@
 #define WORD_BITS 64u
 
 struct messages_pool {
-	struct list_node node; /* in the list pools; pools_lock guards it and refs */
+	struct list_node node; /* in the list `pools`; pools_lock guards it and `refs` */
 	uint64_t at, bytes;
 	unsigned refs;
 	pthread_mutex_t lock;	/* guards what follows */

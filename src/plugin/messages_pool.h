@@ -55,9 +55,9 @@ void messages_pool_untake(struct messages_pool_user *user, uint64_t pages);
  * in which the message arrived. */
 void messages_pool_done(struct messages_pool_user *user, uint64_t pages, uint64_t bytes,
 			const struct base_frag *frags, uint64_t nfrags, int64_t now_ns);
-/* Reports that nothing arrived for the user's oldest receive for after_ns: until something does,
- * the user posts nothing and keeps no other user from posting. If no user received anything in that
- * time, the known size of the pool is reset. */
+/* Reports that nothing arrived for the user's oldest receive for `after_ns`: until one of its
+ * receives is done, the user posts nothing and keeps no other user from posting. If no user
+ * received anything in that time, the known size of the pool is reset. */
 void messages_pool_stuck(struct messages_pool_user *user, int64_t now_ns, int64_t after_ns);
 
 struct messages_pool_info {

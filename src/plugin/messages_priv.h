@@ -20,7 +20,7 @@ struct waiting {
 	uint64_t seq, number; /* number: that of its message, set when the receive is posted */
 	/* pages of the pool that are reserved for its receive, if there is a pool */
 	uint64_t pages;
-	/* size, and part of bounce, of its message; bytes 0: it has none */
+	/* size of its message, and part of `bounce` for it; bytes 0: it has none */
 	uint32_t bytes, slot;
 	bool posted, done, nack;
 };
@@ -59,11 +59,13 @@ struct messages {
 	uint8_t guide[GUIDE_BYTES];
 	uint32_t have;
 	struct waiting waiting[WAITING]; /* a ring */
-	uint32_t first, count, messages; /* messages: announced and not consumed */
-	uint32_t nacks;			 /* NACKs in waiting, which no ACK may overtake */
-	uint32_t next_slot, posted;	 /* next_slot: below window; posted: receives not done */
+	/* first: index of the oldest entry of `waiting`; count: entries in use; messages: announced
+	 * and not consumed */
+	uint32_t first, count, messages;
+	uint32_t nacks;		    /* NACKs in `waiting`, which no ACK may overtake */
+	uint32_t next_slot, posted; /* next_slot: below window; posted: receives not done */
 	struct taken taken[NET_COMM_WINDOW]; /* a ring */
-	uint64_t takes, gives; /* entries of taken that were made, and that were consumed */
+	uint64_t takes, gives; /* entries of `taken` that were made, and that were consumed */
 	/* the latest ACK; ACKs are cumulative, so the earlier ones are not needed */
 	uint8_t ack[FRAME_HEADER_BYTES];
 	/* acked: recv is to return the ACK in ack; in_ack: recv has begun to return it */
@@ -80,7 +82,7 @@ struct messages {
 	struct message_counts counts;
 };
 
-/* Adds 1. Only one thread writes a count, so no atomic addition is needed. */
+/* Adds 1 to the count. Only one thread writes a count, so no atomic addition is needed. */
 static inline void message_counted(_Atomic uint64_t *count)
 {
 	uint64_t before = atomic_load_explicit(count, memory_order_relaxed);
@@ -103,8 +105,8 @@ static inline struct waiting *waiting_at(struct messages *m, uint32_t i)
 /* messages_in.c: reads the guide, posts receives, polls both comms. Any status but OK ends the
  * channel. */
 tcpx_status messages_move(struct messages *m);
-/* Returns how many bytes of the stream are ready in one piece, and sets *out_bytes to them; 0:
- * none. */
+/* Returns how many bytes of the stream recv may return next from one piece of memory, and sets
+ * *out_bytes to their address; 0: none. */
 uint32_t messages_next(struct messages *m, const uint8_t **out_bytes);
 /* Reports that recv has returned that many of the bytes of messages_next. Any status but OK ends
  * the channel. */

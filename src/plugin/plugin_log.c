@@ -113,8 +113,8 @@ static void keep_warning(struct net_plugin_log *log, const char *line, bool show
 	pthread_mutex_unlock(&log->lock);
 }
 
-/* Whether the line is one that a plugin logs before it ends the process. Such lines are shown
- * whatever NCCL_DEBUG is. */
+/* Whether the line is of level ABORT, or is a warning that begins with "fatal": a plugin logs
+ * such a line before it ends the process. Such lines are shown whatever NCCL_DEBUG is. */
 static bool last_words(int level, const char *text)
 {
 	static const char mark[] = "fatal";
@@ -179,7 +179,7 @@ ncclnet_logger net_plugin_logger(unsigned slot, struct net_plugin_log *log)
 
 /* Runs when the process ends. Logs the last warning of each plugin that is in use, if NCCL_DEBUG
  * suppressed it: the plugin may have ended the process, and the warning may say why. Does nothing
- * if the application has set a log sink, which may be gone by now. */
+ * if the application has set a log sink, which may not be usable any more when the process ends. */
 __attribute__((destructor)) static void say_last_words(void)
 {
 	for (unsigned i = 0; i < NET_PLUGIN_IMAGES && !log_sink_is_set(); i++) {

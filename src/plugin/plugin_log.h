@@ -12,7 +12,8 @@ struct net_plugin_filter {
 /* Makes the filter for the values of NCCL_DEBUG and NCCL_DEBUG_SUBSYS; NULL: not set. */
 struct net_plugin_filter net_plugin_filter_parse(const char *debug, const char *subsys);
 
-/* Whether a line of that level passes the filter; flags: the subsystems of the line. */
+/* Whether a line of that level passes the filter; `flags` are the subsystems of the line, one of
+ * which must be in the filter. */
 int net_plugin_filter_passes(const struct net_plugin_filter *is, int level, unsigned long flags);
 
 #endif

@@ -65,13 +65,13 @@ struct net_plugin {
 	struct net_plugin_log log;
 };
 
-/* plugin_log.c: returns the logger function with the index slot; from now on its lines go to log.
- * To be called before init. */
+/* plugin_log.c: returns the logger function with the index `slot`, whose lines go to `log` from
+ * this call on. The caller passes the function to init. */
 ncclnet_logger net_plugin_logger(unsigned slot, struct net_plugin_log *log);
-/* Writes "; it says: ..." with the last warning if warnings were logged since net_plugin_warnings
- * returned since; otherwise "". */
+/* Writes "; it says: ..." with the last warning if the number of warnings is not `since`, an
+ * earlier result of net_plugin_warnings; otherwise writes "". */
 void net_plugin_said(struct net_plugin *plugin, unsigned since, char *out, size_t bytes);
-/* The number of warnings that the plugin has logged so far. */
+/* The number of warnings that the plugin has logged since it was loaded. */
 unsigned net_plugin_warnings(struct net_plugin *plugin);
 
 /* props.c: reads and checks a device's properties. ERR_UNSUPPORTED: the plugin does not give them;
@@ -83,7 +83,7 @@ const char *net_plugin_result(ncclnet_result rc); /* "rc 2 (system error)" */
 
 /* A registration of memory with a comm. */
 struct net_mr {
-	struct list_node node; /* in mrs of its comm */
+	struct list_node node; /* in the list `mrs` of its comm */
 	struct net_comm *comm;
 	char *base;
 	uint64_t bytes;
@@ -98,7 +98,7 @@ struct net_request {
 };
 
 struct net_comm {
-	/* The plugin may write to storage and handle from connect or accept until close. */
+	/* The plugin may write to `storage` and `handle` from connect or accept until close. */
 	_Alignas(16) unsigned char storage[NET_DEVICE_STORAGE];
 	_Alignas(16) unsigned char handle[NCCLNET_HANDLE_BYTES];
 	struct net_plugin *plugin;
@@ -113,7 +113,7 @@ struct net_comm {
 	_Atomic bool driven;
 	pthread_t driver; /* valid when driven */
 	struct net_comm_counts counts;
-	/* messages before number 0: 1 after the first, empty message, else 0 */
+	/* messages posted before number 0: 1 if the first, empty message was exchanged, else 0 */
 	uint64_t before;
 	_Atomic uint64_t ended; /* counts.done, for other threads */
 	tcpx_error failed;	/* status not TCPX_OK: the comm is lost */

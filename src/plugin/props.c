@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a device's properties into a buffer larger than those of any version, and accepts them only
- * if they are plausible. A table under another version's symbol is detected here. */
+/* Reads a device's properties into a buffer larger than those of any version, and accepts them
+ * only if they are plausible. So a table under another version's symbol is refused. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -47,7 +47,8 @@ static int copy_string(const char *from, char *out, size_t bytes)
 	return 0;
 }
 
-/* Names the first property that is not plausible; NULL: all are. */
+/* Returns the name of the first number among the properties that is not plausible; NULL: all are.
+ * The strings are not checked here. */
 static const char *implausible(const struct net_props *props)
 {
 	if (props->ptr_support & ~7 || !(props->ptr_support & NCCLNET_PTR_HOST))

@@ -20,7 +20,7 @@
 
 #include "abi/ncclnet.h"
 
-/* With that many stuck threads in a plugin nothing new starts. */
+/* With that many stuck threads in a plugin only operations that close or deregister still start. */
 #define NET_SETUPS_ABANDONED_MAX 256
 
 struct net_comm;
@@ -93,8 +93,9 @@ tcpx_status net_unlisten_start(const struct net_setup_opts *opts, struct net_lis
 unsigned net_mr_pieces(uint64_t bytes);
 uint64_t net_mr_piece(uint64_t bytes, unsigned i); /* bytes of piece i */
 /* Registers memory with a comm, which must outlive the registration and still belongs to the
- * caller. Data calls may run meanwhile. ERR_INVALID: CUDA memory that is not whole pages;
- * ERR_UNSUPPORTED: the device does not support that type of memory (enum ncclnet_pointers). */
+ * caller. Data calls may run meanwhile. ERR_INVALID: an empty range, or CUDA memory that is not
+ * whole pages; ERR_UNSUPPORTED: the device does not support that type of memory (enum
+ * ncclnet_pointers). */
 tcpx_status net_register_start(const struct net_setup_opts *opts, struct net_comm *comm, void *base,
 			       uint64_t bytes, int type,
 			       struct net_setup **out_setup) TCPX_MUST_CHECK;
@@ -112,9 +113,9 @@ tcpx_status net_first_send_start(const struct net_setup_opts *opts, struct net_c
 				 struct net_setup **out_setup) TCPX_MUST_CHECK;
 tcpx_status net_first_recv_start(const struct net_setup_opts *opts, struct net_comm *comm,
 				 struct net_mr *mr, struct net_setup **out_setup) TCPX_MUST_CHECK;
-/* Closes a comm and its registrations, even with requests under way. No call of the comm and no
- * copy out of its received messages may be running. OK: the plugin no longer uses memory of the
- * comm. ERR_TIMED_OUT: the plugin may use that memory for ever. */
+/* Closes a comm and its registrations, even with requests under way. The caller makes sure that
+ * no data call of the comm and no copy out of its received messages is running. OK: the plugin no
+ * longer uses memory of the comm. ERR_TIMED_OUT: the plugin may use that memory for ever. */
 tcpx_status net_close_start(const struct net_setup_opts *opts, struct net_comm *comm,
 			    struct net_setup **out_setup) TCPX_MUST_CHECK;
 

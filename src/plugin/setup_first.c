@@ -68,7 +68,8 @@ static void first_forget(struct net_comm *comm)
 	atomic_store_explicit(&comm->driven, false, memory_order_release);
 }
 
-/* Calls the plugin until the message is through or the deadline has passed. */
+/* Calls the plugin until the message was sent, or was received and consumed, or until the
+ * deadline has passed. */
 static tcpx_status first_through(struct net_setup *setup, struct net_mr *mr)
 {
 	struct timespec pause = {0, PAUSE_FIRST_NS};

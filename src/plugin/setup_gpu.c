@@ -46,8 +46,8 @@ static bool gpu_ready(const struct net_plugin *plugin, int gpu)
 	       atomic_load_explicit(&plugin->gpus_ready, memory_order_acquire) >> gpu & 1;
 }
 
-/* Waits until the turn is free, its holder counts as stuck, the GPU is ready, or the caller's time
- * is over. Returns the current time. Called under first_lock. */
+/* Waits until the turn is free, its holder counts as stuck, the GPU is ready, or the operation
+ * has waited as long as it may. Returns the current time. Called under first_lock. */
 static int64_t turn_wait(struct net_setup *setup, int gpu)
 {
 	struct net_plugin *plugin = setup->opts.plugin;
@@ -109,7 +109,7 @@ static void turn_give(struct net_setup *setup, struct net_gpu_scope *scope)
 		return;
 	turn = &plugin->turns[pool_gpu(setup)];
 	pthread_mutex_lock(&plugin->first_lock);
-	/* otherwise setup counted as stuck, and another operation took the turn */
+	/* if not, `setup` counted as stuck, and another operation took the turn */
 	if (turn->holder == setup)
 		turn->holder = NULL;
 	pthread_cond_broadcast(&plugin->first_free);

@@ -157,7 +157,8 @@ tcpx_status net_register_start(const struct net_setup_opts *opts, struct net_com
 	return status;
 }
 
-/* Runs on the operation's thread; the registration is in no list any more. */
+/* Runs on the operation's thread; net_deregister_start has removed the registration from its
+ * list. */
 static tcpx_status deregister_body(struct net_setup *setup)
 {
 	struct net_comm *comm = setup->mr->comm;

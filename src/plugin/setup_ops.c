@@ -90,8 +90,8 @@ static ncclnet_result call_accept(struct net_setup *setup)
 	return rc;
 }
 
-/* Repeats the call until it gives a comm, fails, or the deadline passes. If it gives up after the
- * first call, setup->leaks is set, because the plugin still works on the connection. */
+/* Repeats the call until it gives a comm, fails, or the deadline passes. If it gives up between
+ * two calls, setup->leaks is set, because the plugin still works on the connection. */
 static tcpx_status retry_until_comm(struct net_setup *setup,
 				    ncclnet_result (*call)(struct net_setup *))
 {

@@ -56,8 +56,9 @@ tcpx_status net_setup_refused(struct net_setup *setup, ncclnet_result rc);
 tcpx_status net_setup_late(struct net_setup *setup); /* sets and returns ERR_TIMED_OUT */
 /* Logs a call of the plugin that failed, if the caller goes on all the same; nothing if rc is 0. */
 void net_setup_warn(struct net_setup *setup, const char *call, ncclnet_result rc);
-/* OK if an operation with these options may start; ERR_LIMIT: too many threads are abandoned in the
- * plugin; ERR_INVALID: no such device or GPU. */
+/* Whether an operation with these options may start. ERR_LIMIT: too many threads are abandoned in
+ * the plugin; ERR_INVALID: no such device, a GPU number of NET_PLUGIN_GPUS or more, or a GPU
+ * without gpu_ops. The window is not checked here. */
 tcpx_status net_opts_check(const struct net_setup_opts *opts);
 /* setup_mr.c: between use and unuse the comm is not closed. unuse also enters mr, a registration,
  * into the comm's list unless it is NULL. */
@@ -66,19 +67,19 @@ void net_comm_unuse(struct net_comm *comm, struct net_mr *mr);
 /* Deregisters the pieces of mr, which is in no list, and frees it. Called on the thread of an
  * operation. Returns the error of the first piece that failed. */
 tcpx_status net_mr_drop(struct net_setup *setup, struct net_mr *mr);
-/* setup_gpu.c: net_gpu_enter and net_gpu_leave surround each call of the plugin. Enter waits for
- * the operation's turn with the GPU and makes the GPU current; on an error nothing is to be
- * left. */
+/* setup_gpu.c: net_gpu_enter and net_gpu_leave surround each call of the plugin. net_gpu_enter
+ * waits for the operation's turn with the GPU and makes the GPU current; after an error of it the
+ * caller does not call net_gpu_leave. */
 struct net_gpu_scope {
 	void *before;
 	bool entered, turn;
 };
 tcpx_status net_gpu_enter(struct net_setup *setup, struct net_gpu_scope *out_scope);
 void net_gpu_leave(struct net_setup *setup, struct net_gpu_scope *scope);
-/* Reports that an accept has completed: from now on calls with the GPU may run at the same time.
- * Called before net_gpu_leave. */
+/* Reports that an accept has completed: from this call on calls with the GPU may run at the same
+ * time. Called before net_gpu_leave. */
 void net_gpu_ready(struct net_setup *setup);
-/* Writes the text what, followed by what the operation's thread waits for, for the error of a late
+/* Writes `what`, followed by what the operation's thread waits for, for the error of a late
  * operation. */
 void net_gpu_state(struct net_setup *setup, const char *what, char *out, size_t size);
 

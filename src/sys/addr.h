@@ -51,11 +51,12 @@ int sys_addr_may_be_of(const struct sockaddr_storage *addr, const struct sockadd
 /* Whether family, address and v6 scope are equal; ports are ignored. */
 int sys_addr_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b);
 
-/* Whether the families and the first prefix bits are equal. */
+/* Whether the families and the first `prefix` bits are equal. */
 int sys_addr_same_subnet(const struct sockaddr_storage *a, const struct sockaddr_storage *b,
 			 unsigned prefix);
 
-/* A number that identifies a source of connections: a v4 address, a v6 /64, or all of loopback. */
+/* A number that identifies a source of connections: a v4 address, a v6 /64, or all of loopback; 0
+ * if the address is neither v4 nor v6. */
 uint64_t sys_addr_source(const struct sockaddr_storage *addr);
 
 #endif

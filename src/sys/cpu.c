@@ -85,8 +85,8 @@ static unsigned quota_cores(long long quota, long long period)
 	return (unsigned)((quota + period - 1) / period);
 }
 
-/* Reads the quota of one cgroup, whose files are in folder. Returns it in cores; 0: none. In v2 the
- * file has "QUOTA PERIOD", such as "150000 100000", or "max PERIOD". */
+/* Reads the quota of one cgroup, whose files are in `folder`. Returns it in cores; 0: none. In v2
+ * the file has "QUOTA PERIOD", such as "150000 100000", or "max PERIOD". */
 static unsigned folder_quota(const char *folder, int v2)
 {
 	char path[CPU_PATH_MAX + 32], text[64];
@@ -115,9 +115,10 @@ static unsigned smaller_quota(unsigned a, unsigned b)
 	return !a ? b : !b ? a : a < b ? a : b;
 }
 
-/* Returns the smallest quota of a cgroup and its ancestors; 0: none. group is a path below mount.
- * In a container the path may be that of the host and not exist here; then the levels that are
- * missing count as no quota. */
+/* Returns the smallest quota of a cgroup and its ancestors; 0: none. `group` is a path below
+ * `mount`. In a container the path may be that of the host and not exist here; then the levels
+ * that are missing count as no quota. If the path is too long or contains "..", only `mount` is
+ * read. */
 static unsigned group_quota(const char *mount, const char *group, int v2)
 {
 	char folder[CPU_PATH_MAX];

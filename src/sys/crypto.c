@@ -40,7 +40,7 @@ static struct libcrypto crypto; /* stays loaded */
 static libcrypto_mac *hmac;	/* stays allocated */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool there;
-static char reason[256]; /* guarded by lock until `there` is set, constant after that */
+static char reason[256]; /* guarded by `lock` until `there` is set, constant after that */
 
 static tcpx_status openssl_failed(const char *what)
 {
@@ -148,7 +148,8 @@ static const char *refused_algorithm(void)
 	return NULL;
 }
 
-/* Loads libcrypto and sets there, or sets reason to why it cannot be used. Called under lock. */
+/* Loads libcrypto and sets `there`, or leaves `there` false if it cannot be used. `reason` tells
+ * which library it is, or why it cannot be used. Called under lock. */
 static void load_libcrypto(void)
 {
 	const char *path = config_text(CONFIG_CRYPTO_LIBRARY), *why;

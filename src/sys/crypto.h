@@ -48,7 +48,7 @@ tcpx_status sys_exchange_shared(const uint8_t secret[SYS_KEY_BYTES],
 				const uint8_t public_key[SYS_KEY_BYTES],
 				uint8_t out_shared[SYS_KEY_BYTES]);
 int sys_equal_secret(const void *a, const void *b, size_t len); /* constant time */
-/* Random bytes of the kernel. ERR_SYSTEM. */
+/* Fills `out` with random bytes of the kernel. ERR_SYSTEM. */
 tcpx_status sys_random(void *out, size_t len);
 
 #endif

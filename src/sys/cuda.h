@@ -171,11 +171,11 @@ tcpx_status sys_cuda_push(const struct sys_cuda_gpu *gpu, struct sys_cuda_scope 
 void sys_cuda_pop(struct sys_cuda_scope *scope);
 
 /*
- * Loads kernels of this build into the current context, which is gpu's. image: a fatbin, or PTX
- * text that ends in a zero byte; the driver compiles PTX first, which takes up to a second if its
- * cache does not have the result. what: "copy", for error texts. May wait for the GPU.
- * ERR_UNSUPPORTED (no kernel for this GPU, or a driver that does not compile PTX), ERR_NO_MEMORY,
- * ERR_SYSTEM.
+ * Loads kernels of this build into the current context, which must be that of `gpu`. `image` is a
+ * fatbin, or PTX text that ends in a zero byte; the driver compiles PTX first, which takes up to a
+ * second if its cache does not have the result. `what` is "copy", for error texts. May wait for
+ * the GPU. ERR_UNSUPPORTED (no kernel for this GPU, or a driver that does not compile PTX),
+ * ERR_NO_MEMORY, ERR_SYSTEM.
  */
 tcpx_status sys_cuda_module_load(const struct sys_cuda_gpu *gpu, const void *image,
 				 const char *what, cuda_module *out_module);

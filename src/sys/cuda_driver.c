@@ -15,8 +15,8 @@
 enum load_state { LOAD_NEVER, LOAD_UNDER_WAY, LOAD_DONE, LOAD_FAILED };
 
 /*
- * state is written under the lock and read without it: a reader that sees DONE or FAILED may read
- * driver or cause, which do not change any more.
+ * `state` is written under the lock and read without it: a reader that sees DONE may read
+ * `driver`, one that sees FAILED may read `cause`; they do not change any more.
  */
 static struct {
 	pthread_mutex_t lock;
@@ -187,7 +187,7 @@ static tcpx_status load_driver(void)
 	return load_start(&cuda.driver);
 }
 
-/* Loads the driver unless that was tried before. Returns LOAD_DONE or LOAD_FAILED. */
+/* Loads the driver, unless a call before has tried that. Returns LOAD_DONE or LOAD_FAILED. */
 static int load_once(void)
 {
 	int state;

@@ -85,14 +85,15 @@ static int count_statistics(int fd, const char *nic, unsigned *out_count)
 	return 0;
 }
 
-/* Receives the statistics one by one. */
+/* Where the statistics go: `fn` is called for each of them. */
 struct statistic_sink {
 	void (*fn)(void *arg, const char *label, uint64_t value);
 	void *arg;
 };
 
-/* Reads names and values, and passes at most count of them on. The driver writes as many as it has
- * by now, which may be fewer or more, so the buffers have room for twice as many. */
+/* Reads names and values, and passes at most `count` of them on. The driver writes as many as it
+ * has at that moment, which may be fewer or more than `count`, so the buffers have room for twice
+ * as many. */
 static tcpx_status list_statistics(int fd, const char *nic, unsigned count,
 				   struct ethtool_gstrings *names, struct ethtool_stats *values,
 				   const struct statistic_sink *to)
@@ -125,8 +126,8 @@ static tcpx_status read_kernel(int fd, const char *nic, const struct statistic_s
 		return ioctl_failed(nic);
 	if (!count || count > STATISTICS_MAX)
 		return TCPX_OK;
-	/* The driver writes as many as it has by now: room for twice as many, in case queues were
-	 * added. */
+	/* Room for twice as many, in case queues are added before the driver writes the
+	 * statistics. */
 	names = calloc(1, sizeof(*names) + 2 * (size_t)count * ETH_GSTRING_LEN);
 	values = calloc(1, sizeof(*values) + 2 * (size_t)count * sizeof(uint64_t));
 	if (names && values)

@@ -29,7 +29,7 @@ static inline int sys_futex_wait(_Atomic uint32_t *word, uint32_t expected, int6
 	return (int)rc;
 }
 
-/* Wakes at most count sleepers (INT_MAX: all). */
+/* Wakes at most `count` sleepers (INT_MAX: all). */
 static inline void sys_futex_wake(_Atomic uint32_t *word, int count)
 {
 	int saved = errno;

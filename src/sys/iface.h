@@ -50,11 +50,12 @@ void sys_iface_complete(struct sockaddr_storage *addr);
 unsigned sys_iface_number(const char *name);
 /* The index of the interface that has the address; 0: none. */
 unsigned sys_iface_index(const struct sockaddr_storage *addr);
-/* Whether an interface that is up with a carrier has the address; 1 also if the interfaces cannot
- * be listed. */
+/* Whether an interface that is up and has a carrier has the address; 1 also if the interfaces
+ * cannot be listed. */
 int sys_iface_carrier(const struct sockaddr_storage *addr);
 
-/* Whether remote is in the subnet of the interface address, so that packets need no gateway. */
+/* Whether `remote` is in the subnet of the interface address, so that packets need no gateway. A
+ * link-local `remote` that names an interface must name this one. */
 int sys_iface_direct(const struct sys_iface *iface, const struct sockaddr_storage *remote);
 
 #endif

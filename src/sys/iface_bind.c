@@ -25,7 +25,9 @@ struct expansion {
 	char *list;   /* if the list excludes: its entries, without the ^ */
 };
 
-/* One entry of the list. BEGINNING: of names of interfaces. */
+/* One entry of the list. NAMED: the name of an interface; EXACT: the same, written with "=";
+ * BEGINNING: the beginning of names of interfaces; GLOB, SUBNET and ADDRESS are as in
+ * sys_iface_expand. */
 struct entry {
 	enum { NAMED, EXACT, BEGINNING, GLOB, SUBNET, ADDRESS } kind;
 	const char *text;
@@ -79,8 +81,8 @@ static tcpx_status next_step_choices(const struct expansion *e)
 	return error_next("bring an interface up and give it an address");
 }
 
-/* Parses the prefix length of a subnet. false: malformed, or longer than an address of that
- * family. */
+/* Parses the prefix length of a subnet. Returns false if it is malformed, or longer than an
+ * address of that family. */
 static bool parse_bits(const char *text, const struct sockaddr_storage *addr, unsigned *out)
 {
 	char *end;
@@ -91,8 +93,9 @@ static bool parse_bits(const char *text, const struct sockaddr_storage *addr, un
 	       bits <= (addr->ss_family == AF_INET ? 32 : 128);
 }
 
-/* Whether the text is an address with a port, as is right for connecting but not for binding:
- * "10.0.0.1:80", "[::1]:80", "fd09::1:20000", "eth0:80". without: the text without the port. */
+/* Whether the text ends with a port, as is right for connecting but not for binding:
+ * "10.0.0.1:80", "[::1]:80", "fd09::1:20000", "eth0:80". Whether an interface or host has the
+ * name before it is not checked. `without` becomes the text without the port. */
 static bool has_port(const char *text, char without[ENTRY_MAX])
 {
 	const char *colon = strrchr(text, ':');
@@ -116,7 +119,8 @@ static bool is_glob(const char *text)
 	return strpbrk(text, "*?[") && !strchr(text, ':');
 }
 
-/* Whether that is the name or an alternative name of an interface; out: its primary name. */
+/* Whether `name` is the name or an alternative name of an interface, which need not be up; `out`
+ * becomes its primary name. */
 static bool is_interface(const struct expansion *e, const char *name, char out[IF_NAMESIZE])
 {
 	unsigned index;
@@ -369,7 +373,8 @@ static bool is_excluded(const struct expansion *e, const struct sys_iface *iface
 	return false;
 }
 
-/* Whether "auto" may use the address. */
+/* Whether "auto" may use the address, apart from the speed of its interface, which is not checked
+ * here. */
 static bool is_candidate(const struct expansion *e, const struct sys_iface *iface)
 {
 	return !iface->loopback && iface->carrier && !is_container(iface->name) &&

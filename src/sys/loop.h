@@ -44,7 +44,8 @@ struct sys_loop {
 	/* watches of the current round; a deleted one becomes NULL */
 	struct sys_watch **ready;
 	int nready;
-	/* how late the first timer of the last round was: this process was stalled for that long */
+	/* how late the first timer was in the last round in which one was due: this process was
+	 * stalled for that long */
 	int64_t late_ns;
 };
 

@@ -90,8 +90,8 @@ static int can_shrink(const char *name)
 	return strncmp(name, "/dev/", 5) != 0 || stat(name, &st) || !S_ISCHR(st.st_mode);
 }
 
-/* Accounts for a mapping, which must be the next one that ends after look->at, and for the gap
- * before it. Returns 1 when the whole range has been looked at. */
+/* Accounts for a mapping and for the gap before it. The caller passes the first mapping that ends
+ * after look->at. Returns 1 when the whole range has been looked at. */
 static int look_at_mapping(struct look *look, const struct mapping *map)
 {
 	char perms[5];
@@ -119,8 +119,8 @@ static void note_unmapped_rest(struct look *look)
 	note_unwritable(look, "");
 }
 
-/* Looks at the mappings one by one with PROCMAP_QUERY. Returns 0, or -1 if the kernel does not have
- * it. */
+/* Looks at the mappings one by one with PROCMAP_QUERY. Returns 0, or -1 if that call fails, as in
+ * a kernel that lacks it. */
 static int look_by_ioctl(int fd, struct look *look)
 {
 	char name[PATH_MAX];

@@ -30,8 +30,8 @@ tcpx_status sys_sock_bind_device(int fd, const char *device);
 tcpx_status sys_sock_listen(const struct sockaddr_storage *addr, const char *device, uint16_t *port,
 			    int backlog, int *out_fd);
 
-/* Set options of a socket; each returns 0 or an errno. Callers ignore it where the option only
- * improves a connection. */
+/* The functions below set options of a socket; each returns 0 or an errno. Callers ignore it
+ * where the option only improves a connection. */
 int sys_sock_nodelay(int fd);
 /* Before connect or listen: limits the payload of a packet in both directions. */
 int sys_sock_segment(int fd, unsigned bytes);
@@ -45,14 +45,14 @@ int sys_sock_defer_accept(int fd, int seconds);
 int sys_sock_reset_on_close(int fd); /* close() sends a reset */
 int sys_sock_congestion_set(int fd, const char *name);
 int sys_sock_congestion_get(int fd, char *buf, size_t cap); /* "" on failure */
-/* Sets the congestion control called wanted. If wanted is "" and both ends are on this host,
- * replaces bbr by a control without pacing. */
+/* Sets the congestion control called `wanted`. If `wanted` is "" and both ends have the same
+ * address, and so are on this host, replaces bbr by a control without pacing. */
 void sys_sock_congestion_fit(int fd, const char *wanted);
 int sys_sock_error(int fd); /* reads and clears SO_ERROR */
 
-/* Returns in *out_local the source address that the kernel's routes choose for packets to remote,
- * through device unless that is NULL or "". Returns 0, or -1 if there is no route. Sends nothing;
- * does not set the last error. */
+/* Returns in *out_local the source address that the kernel's routes choose for packets to
+ * `remote`, through `device` unless that is NULL or "". Returns 0, or -1 if it cannot be found,
+ * as without a route. Sends nothing; does not set the last error. */
 int sys_sock_source(const struct sockaddr_storage *remote, const char *device,
 		    struct sockaddr_storage *out_local);
 

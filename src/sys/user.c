@@ -60,8 +60,8 @@ static size_t copy_by_pipe(void *to, const void *from, size_t n)
 	return done;
 }
 
-/* Copies n bytes between user and ours, to user if to_user is 1. Returns the number of bytes
- * copied. */
+/* Copies n bytes between `user` and `ours`: to `user` if to_user is 1, else from it. Returns the
+ * number of bytes copied. */
 static size_t copy_by_kernel(void *user, void *ours, size_t n, int to_user)
 {
 	int saved = errno;

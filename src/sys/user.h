@@ -5,10 +5,10 @@
 
 #include <stddef.h>
 
-/* Copies n bytes from or to user, memory of the application that may vanish; ours is stable.
- * Returns the number of bytes copied. If that is less than n, the next bytes of the user's memory,
- * up to the end of their page at most, cannot be accessed. Keeps errno. One system call each
- * (docs/design/memory.md, "Measured"). */
+/* Copies n bytes from or to `user`, memory of the application that may vanish; `ours` does not.
+ * Returns the number of bytes copied. If that is less than n, the next bytes of the user's
+ * memory, up to the end of their page at most, cannot be accessed. Keeps errno. One system call
+ * each (docs/design/memory.md, "Measured"). */
 size_t sys_user_read(void *ours, const void *user, size_t n);
 size_t sys_user_write(void *user, const void *ours, size_t n);
 

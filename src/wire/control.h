@@ -7,8 +7,8 @@
 #include "wire/cursor.h"
 #include "wire/hello.h"
 
-/* The payload of FENCE: refusals, one after the other, each the sequence and the status of a
- * frame. */
+/* The payload of FENCE consists of refusals, one after the other. A refusal is the sequence and
+ * the status of a frame. */
 #define WIRE_REFUSAL_BYTES 16
 #define WIRE_REFUSALS_MAX (FRAME_CONTROL_MAX / WIRE_REFUSAL_BYTES) /* most refusals in one frame */
 
@@ -30,7 +30,8 @@ size_t wire_local_encode(const struct wire_local *local, uint8_t out[WIRE_LOCAL_
 /* Decodes the payload of LOCAL. ERR_PROTOCOL: malformed. */
 tcpx_status wire_local_decode(const void *buf, size_t len, struct wire_local *out_local);
 
-/* The payload of RAILS: addresses one after the other, encoded as in a connection info. */
+/* The payload of RAILS consists of addresses, one after the other, encoded as in a connection
+ * info. */
 #define WIRE_ADDRESS_BYTES 23
 #define WIRE_RAILS_MAX (WIRE_ADDR_MAX * WIRE_ADDRESS_BYTES)
 
@@ -38,7 +39,8 @@ void wire_put_address(struct wire_out *o, const struct wire_address *addr);
 /* Reads an address. Returns 0, or -1 if malformed; then the cursor is bad. */
 int wire_get_address(struct wire_cursor *c, struct wire_address *out_addr);
 
-/* Encodes count addresses, at most WIRE_ADDR_MAX. Returns the number of bytes written. */
+/* Encodes `count` addresses; those beyond WIRE_ADDR_MAX are left out. Returns the number of bytes
+ * written. */
 size_t wire_rails_encode(const struct wire_address *addrs, uint32_t count,
 			 uint8_t out[WIRE_RAILS_MAX]);
 /* Decodes the payload of RAILS. ERR_PROTOCOL: malformed. */

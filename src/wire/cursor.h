@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bounded cursors, the only way in which bytes of the wire are parsed. Everything is little-endian.
- * A step past the end sets bad, returns zero and does not move the cursor; the caller checks bad
- * once at the end. A length is compared with the number of bytes that are left, so a huge or
- * wrapped one cannot pass.
+ * Bounded cursors, the only way in which bytes of the wire are parsed. Everything is
+ * little-endian. A step past the end sets `bad`, returns zero and, except in a varint, does not
+ * move the cursor; the caller checks `bad` once at the end. A length is compared with the number
+ * of bytes that are left, so a huge or wrapped one cannot pass.
  */
 #ifndef WIRE_CURSOR_H
 #define WIRE_CURSOR_H
@@ -14,7 +14,7 @@
 
 #include "wire/out.h"
 
-/* A cursor for reading. bad: a step went past the end, or a value was malformed. */
+/* A cursor for reading. `bad` is 1 after a step past the end, or after a malformed value. */
 struct wire_cursor {
 	const uint8_t *pos, *end;
 	int bad;
@@ -33,7 +33,7 @@ static inline size_t wire_left(const struct wire_cursor *c)
 	return (size_t)(c->end - c->pos);
 }
 
-/* Takes the next len bytes and returns their address. NULL: fewer are left. */
+/* Takes the next `len` bytes and returns their address. NULL: fewer are left. */
 static inline const uint8_t *wire_take(struct wire_cursor *c, size_t len)
 {
 	const uint8_t *p = c->pos;

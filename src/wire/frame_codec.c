@@ -10,7 +10,8 @@
 
 enum { HAS_NONE = 0, IS_TYPE = 1, HAS_TABLE = 2, HAS_PAYLOAD = 4, IS_CONTROL = 8, MAY_REF = 16 };
 
-/* What a frame of each type may have; 0: unknown type. MAY_REF: FRAME_F_REF or FRAME_F_MSG. */
+/* What a frame of each type may have; 0: unknown type. With MAY_REF the flags FRAME_F_REF and
+ * FRAME_F_MSG are allowed, one at a time. */
 static const uint8_t shapes[256] = {
 	[FRAME_DATA] = IS_TYPE | HAS_TABLE | HAS_PAYLOAD | MAY_REF,
 	[FRAME_RDATA] = IS_TYPE | HAS_PAYLOAD | MAY_REF,
@@ -64,7 +65,8 @@ static int is_ref(const struct frame *frame)
 	return frame->flags & FRAME_F_REF && shapes[frame->type] & HAS_PAYLOAD;
 }
 
-/* Checks the lengths of table and payload against the limits of the frame's type. */
+/* Checks that the type is known, and that the lengths of table and payload are within the limits
+ * of the type; of a chunk by reference, also the length of the last part of the table. */
 static tcpx_status check_shape(const struct frame *frame)
 {
 	unsigned shape = shapes[frame->type];

@@ -104,7 +104,7 @@ size_t wire_hello_length(const uint8_t prefix[8])
 	return magic == MAGIC && len >= HELLO_MIN && len <= WIRE_HELLO_MAX ? len : 0;
 }
 
-/* Reads a budget, a field that occurs at most once and has 8 bytes. Returns 0, or -1 if
+/* Reads a budget, a field that occurs at most once, has 8 bytes and is not 0. Returns 0, or -1 if
  * malformed. */
 static int get_budget(struct wire_cursor *value, uint64_t *out)
 {
@@ -115,7 +115,8 @@ static int get_budget(struct wire_cursor *value, uint64_t *out)
 }
 
 /* Reads the description of plugin channels, which occurs at most once. Returns 0, or -1 if
- * malformed, as 0 channels are: no channels are expressed by leaving the field out. */
+ * malformed, as it is with 0 channels, 0 bytes or a window of 0: no channels are expressed by
+ * leaving the field out. */
 static int get_messages(struct wire_cursor *value, struct wire_messages *out)
 {
 	if (out->channels || wire_left(value) != MESSAGES_BYTES)
@@ -130,8 +131,8 @@ static int get_messages(struct wire_cursor *value, struct wire_messages *out)
 /* Which fields of the identity a message has. */
 enum { SEEN_KEY = 1, SEEN_EXCHANGE = 2, SEEN_SIGNATURE = 4 };
 
-/* Reads a field that occurs at most once and has exactly that size; bit marks it in *seen. Returns
- * 0, or -1 if malformed. */
+/* Reads a field that occurs at most once and has exactly that size; `bit` marks it in *seen.
+ * Returns 0, or -1 if malformed. */
 static int get_once(struct wire_cursor *value, unsigned bit, unsigned *seen, uint8_t *out,
 		    size_t bytes)
 {
@@ -142,8 +143,8 @@ static int get_once(struct wire_cursor *value, unsigned bit, unsigned *seen, uin
 	return 0;
 }
 
-/* Whether a message has no field of an identity, or exactly those that a message of its step
- * has. */
+/* Whether the fields of an identity that were seen in a message are allowed: none, or, on a
+ * control connection, exactly those that a message of its step has. */
 static bool identity_fits(const struct wire_hello *hello, unsigned seen)
 {
 	if (!seen)

@@ -90,8 +90,8 @@ struct wire_hello {
  * length, so a reader knows how much to wait for. The last WIRE_PROOF_BYTES are the proof, which
  * covers all before it. */
 size_t wire_hello_encode(const struct wire_hello *hello, uint8_t out[WIRE_HELLO_MAX]);
-/* Returns the length of a whole message, which its first 8 bytes tell; 0: wrong magic or a bad
- * length. */
+/* Returns the length of a whole message, which its first 8 bytes tell; 0: wrong magic, or a
+ * length that no message can have. */
 size_t wire_hello_length(const uint8_t prefix[8]);
 /* Decodes a hello. ERR_PROTOCOL: malformed; ERR_VERSION: no common version, or an unknown required
  * feature or field. */
@@ -101,10 +101,10 @@ struct wire_address {
 	uint8_t family; /* 4 or 6 */
 	uint8_t bytes[16];
 	uint16_t port;
-	uint32_t scope; /* of a v6 link-local address */
+	uint32_t scope; /* index of the interface, of a v6 link-local address */
 };
 
-/* A connection info: what a session hands out so that a peer can reach it. */
+/* A decoded connection info. A session hands out the encoded one so that a peer can reach it. */
 struct wire_info {
 	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES], secret[WIRE_SECRET_BYTES];
 	uint8_t reserved[WIRE_UUID_BYTES]; /* sent as 0, and ignored */
@@ -119,7 +119,7 @@ struct wire_info {
  * too small. */
 size_t wire_info_encode(const struct wire_info *info, void *out, size_t cap);
 /* Decodes an info. ERR_INVALID: not an info, truncated, or changed (a CRC detects typing errors);
- * ERR_VERSION. */
+ * ERR_VERSION: of another version, or an unknown required field. */
 tcpx_status wire_info_decode(const void *buf, size_t len, struct wire_info *out_info);
 
 /* What a token says about its region. */

@@ -9,7 +9,7 @@
 
 #define WIRE_VARINT_MAX 10 /* bytes of a 64-bit varint */
 
-/* A buffer that is being filled. bad: something did not fit, and was not written. */
+/* A buffer that is being filled. `bad` is 1 after something did not fit; that was not written. */
 struct wire_out {
 	uint8_t *start, *pos, *end;
 	int bad;

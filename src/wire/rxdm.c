@@ -53,8 +53,8 @@ static int get_field(struct wire_cursor *c, struct field *out)
 	return !c->bad;
 }
 
-/* Whether the field has this number. If it has, but another wire type than form, c becomes bad and
- * 0 is returned. */
+/* Whether the field has this number. If it has, but its wire type is not `form`, c becomes bad
+ * and 0 is returned. */
 static int is_field(struct wire_cursor *c, const struct field *field, uint32_t number,
 		    enum form form)
 {
@@ -377,7 +377,8 @@ size_t wire_rxdm_encode(const struct wire_rxdm *message, void *out, size_t cap)
 	return len;
 }
 
-/* As x86-64 lays out the C structure: an int, four bytes of padding, two numbers of 64 bits. */
+/* Writes the C structure as x86-64 lays it out: an int, four bytes of padding, two numbers of 64
+ * bits. */
 void wire_rxdm_memory_encode(const struct wire_rxdm_memory *memory,
 			     uint8_t out[WIRE_RXDM_MEMORY_BYTES])
 {

@@ -60,14 +60,15 @@ struct wire_rxdm {
 	int client; /* REGISTER */
 };
 
-/* Writes head and body. Returns the number of bytes; 0: more than cap or WIRE_RXDM_BODY_MAX. */
+/* Writes head and body. Returns the number of bytes; 0: they are more than `cap`, or the body has
+ * more than WIRE_RXDM_BODY_MAX. */
 size_t wire_rxdm_encode(const struct wire_rxdm *message, void *out, size_t cap);
 
 /* The length of the body, which the head tells. */
 size_t wire_rxdm_length(const uint8_t head[WIRE_RXDM_HEAD]);
 
-/* Decodes one body; unknown fields are skipped. ERR_PROTOCOL: malformed, or longer than this header
- * allows. */
+/* Decodes one body; unknown fields are skipped. ERR_PROTOCOL: malformed, more than
+ * WIRE_RXDM_BODY_MAX bytes, or more queues or a longer text than struct wire_rxdm has room for. */
 tcpx_status wire_rxdm_decode(const void *body, size_t len, struct wire_rxdm *out_message);
 
 /* RxDM's answer to get_gpu_metadata: 24 bytes of a C structure {int, size_t size, size_t align}. */
@@ -79,7 +80,8 @@ struct wire_rxdm_memory {
 
 void wire_rxdm_memory_encode(const struct wire_rxdm_memory *memory,
 			     uint8_t out[WIRE_RXDM_MEMORY_BYTES]);
-/* Decodes these bytes. ERR_PROTOCOL: wrong length, or an impossible size or alignment. */
+/* Decodes such an answer. ERR_PROTOCOL: wrong length, a size of 0 or of 2^48 bytes or more, or an
+ * alignment that is no power of two. */
 tcpx_status wire_rxdm_memory_decode(const void *bytes, size_t len,
 				    struct wire_rxdm_memory *out_memory);
 

@@ -19,8 +19,8 @@ void wire_table_begin(struct wire_table_writer *w, void *buf, size_t cap)
 	*w = (struct wire_table_writer){.buf = buf, .cap = cap};
 }
 
-/* Writes an op for count pieces, the first one at offset, their starts stride apart. Sets overflow
- * if the op does not fit into the buffer. */
+/* Writes an op for `count` pieces, the first one at `offset`, their starts `stride` apart. Sets
+ * `overflow` if the op does not fit into the buffer. */
 static void emit_run(struct wire_table_writer *w, uint64_t offset, uint64_t stride, uint64_t count)
 {
 	/* room for the longest op: op, key, length, offset, count of a run, stride */

@@ -13,8 +13,8 @@
 #define WIRE_TABLE_PIECE_MAX 40	      /* most bytes of one piece */
 #define WIRE_TABLE_RUN_MAX (1u << 20) /* most pieces of one run */
 
-/* Writes a table. Pieces are added one by one; consecutive ones of equal length and distance are
- * folded into runs. Call order: begin, put*, end. */
+/* The state of writing a table. Pieces are added one by one; consecutive ones of equal length and
+ * distance are folded into runs. Call order: begin, put*, end. */
 struct wire_table_writer {
 	uint8_t *buf;
 	size_t cap, len;
@@ -32,7 +32,7 @@ void wire_table_put(struct wire_table_writer *w, uint64_t key, uint64_t offset, 
  * most WIRE_TABLE_PIECE_MAX per piece), or a piece was invalid. */
 size_t wire_table_end(struct wire_table_writer *w);
 
-/* Reads a table. */
+/* The state of reading a table. */
 struct wire_table_reader {
 	struct wire_cursor in;
 	/* of the op that was read last; next_offset: end of its last piece */
