@@ -16,6 +16,14 @@
 #include "perf_lines.h"
 #include "perf_table.h"
 
+#define BEST_MAX 8 /* transports of which the best row is remembered */
+
+/* The best row over one transport. */
+struct best {
+	char transport[16];
+	double rate, time; /* bytes a second; seconds one way, for latencies */
+};
+
 struct perf_report {
 	const struct perf_options *options;
 	FILE *out;
@@ -25,8 +33,8 @@ struct perf_report {
 	FILE *json_out;	       /* NULL: written, or none */
 	FILE *csv;	       /* NULL: not asked for */
 	uint64_t wrong;
-	char best[PERF_RATE_TEXT + 32]; /* text for the last line */
-	double best_rate, best_time;
+	struct best best[BEST_MAX]; /* in the order of the rows */
+	unsigned nbest;
 	struct cli_devmem devmem;	 /* gpudirect */
 	struct perf_interval *intervals; /* of the row that runs */
 	uint32_t nintervals, room;
@@ -100,19 +108,39 @@ void perf_report_path(struct perf_report *r, const struct perf_path *path,
 static void note_best(struct perf_report *r, const struct perf_row_plan *plan,
 		      const struct perf_result *result)
 {
-	int several = r->options->transports.count > 1;
-	char rate[PERF_RATE_TEXT];
-	const char *over = several ? " over " : "", *which = several ? r->path.transport : "";
+	struct best *best = r->best;
 
-	if (perf_one_way(plan->op) && (!*r->best || result->time.p50 < r->best_time)) {
-		r->best_time = result->time.p50;
-		snprintf(r->best, sizeof(r->best), "best %.2f us one way%s%s", r->best_time * 1e6,
-			 over, which);
-	} else if (!perf_one_way(plan->op) && result->bytes_per_second > r->best_rate) {
-		r->best_rate = result->bytes_per_second;
-		snprintf(r->best, sizeof(r->best), "best %s%s%s",
-			 perf_rate_text(r->options, r->best_rate, rate), over, which);
+	while (best < r->best + r->nbest && strcmp(best->transport, r->path.transport) != 0)
+		best++;
+	if (best == r->best + BEST_MAX)
+		return;
+	if (best == r->best + r->nbest) {
+		snprintf(best->transport, sizeof(best->transport), "%s", r->path.transport);
+		r->nbest++;
 	}
+	if (perf_one_way(plan->op) && (best->time <= 0 || result->time.p50 < best->time))
+		best->time = result->time.p50;
+	else if (!perf_one_way(plan->op) && result->bytes_per_second > best->rate)
+		best->rate = result->bytes_per_second;
+}
+
+/* Prints the best row of each transport: shared memory says nothing about the network. */
+static void print_best(const struct perf_report *r)
+{
+	char rate[PERF_RATE_TEXT];
+
+	for (unsigned i = 0; i < r->nbest; i++) {
+		const struct best *best = &r->best[i];
+
+		fputs(i ? ", " : "best ", r->out);
+		if (best->time > 0)
+			fprintf(r->out, "%.2f us one way", best->time * 1e6);
+		else
+			fputs(perf_rate_text(r->options, best->rate, rate), r->out);
+		if (r->nbest > 1)
+			fprintf(r->out, " over %s", best->transport);
+	}
+	fputc('\n', r->out);
 }
 
 void perf_report_interval(struct perf_report *r, uint64_t size, const struct perf_interval *one)
@@ -206,21 +234,20 @@ int perf_report_end(struct perf_report *r, int code)
 		code = CLI_FAILED;
 	}
 	colour = r->out != stdout ? "" : code ? cli_red() : cli_green();
-	if (code == CLI_OK && r->options->no_check)
-		fprintf(r->out, "# result: OK, not checked; %s\n", r->best);
-	else if (code == CLI_OK)
-		fprintf(r->out, "# result: %sOK%s, 0 wrong bytes; %s\n", colour,
-			*colour ? cli_plain() : "", r->best);
-	else
+	if (code == CLI_OK) {
+		fprintf(r->out, "# result: %sOK%s, %s; ", colour, *colour ? cli_plain() : "",
+			r->options->no_check ? "not checked" : "0 wrong bytes");
+		print_best(r);
+	} else {
 		fprintf(r->out, "# result: %s%s%s", colour,
 			lines[code == CLI_WRONG_DATA  ? 1
 			      : code == CLI_TIMED_OUT ? 2
 						      : 0],
 			*colour ? cli_plain() : "");
-	if (code == CLI_WRONG_DATA)
-		fprintf(r->out, ", %llu wrong bytes", (unsigned long long)r->wrong);
-	if (code != CLI_OK)
+		if (code == CLI_WRONG_DATA)
+			fprintf(r->out, ", %llu wrong bytes", (unsigned long long)r->wrong);
 		fputc('\n', r->out);
+	}
 	cli_flush(r->out);
 	if (r->csv && perf_csv_close(r->csv, r->options->csv) && code == CLI_OK)
 		code = CLI_FAILED;
