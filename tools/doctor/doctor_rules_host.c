@@ -158,6 +158,22 @@ static unsigned judge_whole(struct doctor_judge *j)
 	return unknown;
 }
 
+/* Whether full-sized packets were seen to arrive on every pair of addresses that was reached. */
+static int whole_packets_pass(const struct doctor_judge *j)
+{
+	const char *answer;
+	int pairs = 0;
+
+	for (unsigned i = 0; (answer = doctor_text(j->facts, "reach.%u.answer", i)); i++) {
+		if (strcmp(answer, "yes") != 0)
+			continue;
+		if (doctor_flag(j->facts, "reach.%u.full", i) != 1)
+			return 0;
+		pairs++;
+	}
+	return pairs > 0;
+}
+
 /* Judges the MTU of both ends and of the path; returns whether all requested facts are known. */
 static int judge_mtu(struct doctor_judge *j, char *text, size_t cap)
 {
@@ -172,6 +188,18 @@ static int judge_mtu(struct doctor_judge *j, char *text, size_t cap)
 	unknown += doctor_count(j->facts, &theirs, "peer.mtu.route") != 0;
 	if (!unknown)
 		snprintf(text, cap, "; MTU %llu on both ends", (unsigned long long)ours);
+	if (doctor_text(j->facts, "peer.mtu.route") && ours != theirs &&
+	    !doctor_uses_tcpx(j->facts) && whole_packets_pass(j)) {
+		doctor_warn(j, "the MTU is %llu here, %llu at the other end",
+			    (unsigned long long)ours, (unsigned long long)theirs);
+		doctor_cause(j, "whole packets arrive: TCP uses the smaller size, which costs more "
+				"CPU and is no fault");
+		doctor_fix(j,
+			   "ip link set dev NIC mtu %llu   # on the end with less, if the network "
+			   "takes it",
+			   (unsigned long long)(ours > theirs ? ours : theirs));
+		return 1;
+	}
 	if (doctor_text(j->facts, "peer.mtu.route") && ours != theirs) {
 		doctor_fail(j, "the MTU is %llu here, %llu at the other end",
 			    (unsigned long long)ours, (unsigned long long)theirs);
