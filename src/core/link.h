@@ -138,8 +138,8 @@ void core_stage_more(struct core_link *link);
 void core_note_more(struct core_link *link);
 /* Number of standalone notifications that the peer has not acknowledged. */
 uint32_t core_note_untaken(const struct core_link *link);
-/* How many bytes the account has set aside for this peer beyond its first window, not counting what
- * the application holds and may release. */
+/* How much of the account this peer keeps busy: what is set aside for its notifications that have
+ * not reached the application yet, less its first window; 0 if that is not more than the window. */
 uint64_t core_note_held(const struct core_link *link);
 /* A counter that grows when a notification begins to arrive and when a frame of one has arrived. */
 uint64_t core_note_moves(const struct core_link *link);

@@ -50,9 +50,9 @@ struct mem_copy_mark {
 	MEM_COPY_WORD stopped;
 };
 
-/* Lies in GPU memory; the host clears it before the first launch. Launches that may overlap need
- * a state each, so there is one per stream. The block that changes claimed to its serial is the
- * first of its list and decides for all blocks. */
+/* One per stream, in GPU memory; the host clears it once, when it is made, not for each list.
+ * Streams do not share one, because their launches may overlap. The first block that stores its
+ * list's serial in `claimed` decides for all blocks of that list. */
 struct mem_copy_state {
 	MEM_COPY_WORD claimed; /* serial of the last list of which a block has arrived */
 	/* its decision: the serial: the list moves; serial | MEM_COPY_STOP: it touches nothing */

@@ -27,9 +27,10 @@ int mem_queue_pushed(struct cuda_queue *queue); /* returns 1 if there are pushed
 /* Moves the copies from `pushed` to the end of the list that begins at `first`. Owner thread. */
 void mem_queue_take(struct cuda_queue *queue);
 
-/* Removes the next group from the queue, which is not empty: at least one copy, sorted by slot
- * address. The group has at most `bytes` bytes and `pieces` pieces, unless it is a single copy.
- * Owner thread. */
+/* Removes the next group from the list that begins at `first`, and returns it: one copy or more,
+ * sorted by slot address. The list must not be empty; copies that were only pushed are not in it
+ * before mem_queue_take(). The group has at most `bytes` bytes and `pieces` pieces, unless it is a
+ * single copy. Owner thread. */
 struct mem_copy *mem_queue_group(struct cuda_queue *queue, uint64_t bytes, uint32_t pieces);
 
 #endif

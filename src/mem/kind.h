@@ -26,8 +26,8 @@ struct mem_piece {
 
 struct mem_mapping; /* a region of another session on this host, from which this process copies */
 
-/* A copy between pieces and a slot (a move: other memory). The caller keeps it until done is
- * called. */
+/* One copy: by fill or commit between the pieces and a slot of staging memory; by move from other
+ * memory into the pieces. The caller keeps it, and what it points to, until done is called. */
 struct mem_copy {
 	void *slot; /* staging memory for all pieces; of a move: the source, an offset in from */
 	struct mem_mapping *from; /* of a move: the mapping to read; NULL: slot is an address */

@@ -239,8 +239,9 @@ static int read_peer(struct local_chan *chan, const struct iovec *iov, size_t *i
 	return memcmp(secret, chan->rx.peer_secret, sizeof(secret)) ? ESRCH : 0;
 }
 
-/* Sets the final state of a loan; unless the state is FAILED, goes on to the next loan. Wakes a
- * producer that waits for loans. */
+/* The consumer reads no more of a loan. state OVER: it has passed all of it, and goes on to the
+ * next loan. FAILED: the memory is the producer's again, but loan_skip() still has to count the
+ * rest, and then sets OVER. Wakes a producer that waits for loans. */
 static void loan_end(struct local_chan *chan, struct local_loan *loan, uint32_t state)
 {
 	atomic_store_explicit(&loan->state, state, memory_order_seq_cst);

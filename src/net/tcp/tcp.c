@@ -34,8 +34,10 @@ struct tcp_chan {
 	struct tcp_pages pages;
 };
 
-/* Returns the status for the errno of a failed call. If the channel is lost, *end is set to that
- * status, or to the first failure of the channel if the other direction failed before. */
+/* Returns the status of a call that failed with this errno. IN_PROGRESS, INVALID: the channel
+ * still works. Else it is lost, and *end is set to the returned status: the first failure of
+ * either direction. If this is the first, it is DISCONNECTED after tcp_shutdown(), else the
+ * status of the errno. */
 static tcpx_status tcp_failed(struct tcp_chan *chan, int err, tcpx_status *end)
 {
 	tcpx_status status = net_status_errno(err);
