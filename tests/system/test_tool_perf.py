@@ -286,6 +286,15 @@ def finish(client):
     return client.returncode, out.decode(), err.decode()
 
 
+def test_what_the_other_end_does_not_take_is_said(tool, serve):
+    server = serve("--channels", "1", "--chunk", "64K")
+    done = tool("perf", server.address, "-P", "3", "--chunk", "1M", "--transport", "tcp", *SMALL)
+    assert "# note: 3 channels were asked for, the other end takes 1\n" in done.stdout
+    assert "# note: chunks of 1M were asked for, the other end takes 64K\n" in done.stdout
+    done = tool("perf", server.address, "--transport", "tcp", *SMALL)
+    assert "# note" not in done.stdout
+
+
 def test_a_serve_that_dies_exits_1(tool, serve):
     server = serve()
     client = start_long(tool, server.address)

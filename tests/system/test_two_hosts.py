@@ -89,3 +89,19 @@ def test_why_a_host_is_not_reached(tool, serve, hosts, key):
     serve("--key", key, where=tool.at(hosts.b), port=None)
     hosts.b.drop("input")
     assert "no firewall drops packets to that port" in perf()
+
+
+def test_a_ceiling_needs_another_port(tool, serve, hosts, key):
+    serve("--key", key, where=tool.at(hosts.b), port=None)
+    hosts.b.nft("""
+table inet wall {
+    chain input {
+        type filter hook input priority 0; policy accept;
+        tcp dport != 20000 tcp flags & (syn|ack) == syn reject with tcp reset
+    }
+}
+""")
+    done = tool.at(hosts.a)("perf", hosts.address("b"), "--key", key, "--transport", "tcp",
+                            "--channels", "1", "--ceiling", *RUN)
+    assert done.returncode != 0
+    assert "onnection refused; --ceiling takes a free port of the other end" in done.stderr

@@ -106,10 +106,16 @@ static tcpx_status connect_lanes(struct ceiling *c, const struct sockaddr_storag
 
 		hello.lane = htole32(i);
 		c->end.lanes[i].fd = connect_lane(addr, &hello);
-		if (c->end.lanes[i].fd < 0)
-			return error_set(TCPX_ERR_UNREACHABLE, errno,
-					 "ceiling: a plain socket to %s",
-					 sys_addr_text(addr, text));
+		if (c->end.lanes[i].fd < 0) {
+			/* the time limit of the socket ended connect() */
+			int silent = errno == EINPROGRESS || errno == EAGAIN;
+
+			error_set(TCPX_ERR_UNREACHABLE, silent ? 0 : errno,
+				  "ceiling: a plain socket to %s%s", sys_addr_text(addr, text),
+				  silent ? " gets no answer" : "");
+			return error_next("--ceiling takes a free port of the other end, which a "
+					  "firewall must let through; or leave it out");
+		}
 	}
 	if (getsockopt(c->end.lanes[0].fd, IPPROTO_TCP, TCP_CONGESTION, c->congestion, &len))
 		c->congestion[0] = 0;

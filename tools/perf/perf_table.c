@@ -96,6 +96,13 @@ void perf_table_path(FILE *out, const struct perf_options *o, const struct perf_
 		o->bidir ? "  both directions" : "");
 	if (ceiling)
 		print_ceiling(out, o, path, ceiling);
+	if (path->channels && path->channels < path->want_channels)
+		fprintf(out, "# note: %u channels were asked for, the other end takes %u\n",
+			path->want_channels, path->channels);
+	if (path->chunk_bytes && path->chunk_bytes < path->want_chunk)
+		fprintf(out, "# note: chunks of %s were asked for, the other end takes %s\n",
+			bytes_compact(path->want_chunk, ws, sizeof(ws)),
+			bytes_compact(path->chunk_bytes, chunk, sizeof(chunk)));
 	if (!strcmp(path->auth, "insecure"))
 		fprintf(out, "# INSECURE: whoever reaches the port may connect\n");
 	if (path->want == PERF_TRANSPORT_GPUDIRECT && !strcmp(cli_plugin_unpack(), CLI_UNPACK_NONE))
