@@ -26,7 +26,9 @@ FAILS = {"a3-healthy": [], "a3-eth2": ["D01", "D03"],
          "container": ["D01", "D07", "D14", "D14", "D14", "D17"],
          "key-owner": ["D17"], "key-missing": ["D17"], "key-denied": ["D17"],
          "key-malformed": ["D17"], "key-refused": ["D17"],
-         "key-not-given": ["D17"], "slow-link": [], "virtual-link": [], "mtu-differs": []}
+         "key-not-given": ["D17"], "slow-link": [], "virtual-link": [],
+         "mtu-differs": [], "peer-refused": ["D13"], "peer-silent": ["D13"],
+         "peer-no-name": ["D13"]}
 IDS = [f"D{number:02}" for number in range(1, 23)]
 
 

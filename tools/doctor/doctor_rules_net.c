@@ -136,6 +136,36 @@ static int not_let_in(const struct doctor_judge *j)
 	return status && !strcmp(status, tcpx_status_name(TCPX_ERR_AUTH));
 }
 
+/* Why the other end does not answer, by the status with which connecting to it ended. */
+static void no_answer_cause(struct doctor_judge *j)
+{
+	static const struct {
+		tcpx_status status;
+		const char *cause, *fix;
+	} rows[] = {
+		{TCPX_ERR_REFUSED,
+		 "the host answers and nothing listens at that port: no 'tcpx serve' runs there, "
+		 "or "
+		 "without a key, on loopback only",
+		 "tcpx serve --key FILE   # there"},
+		{TCPX_ERR_TIMED_OUT,
+		 "packets to that port get no answer: a firewall drops them, or the host is down",
+		 "nft list ruleset   # on both ends: the port must be let through"},
+		{TCPX_ERR_NOT_FOUND, "the name has no address here",
+		 "getent hosts NAME   # or give the address"},
+	};
+	const char *status = doctor_text(j->facts, "pair.status");
+
+	for (size_t i = 0; status && i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (!strcmp(status, tcpx_status_name(rows[i].status))) {
+			doctor_cause(j, "%s", rows[i].cause);
+			doctor_fix(j, "%s", rows[i].fix);
+			return;
+		}
+	doctor_cause(j, "no 'tcpx serve' runs there, or a firewall is between");
+	doctor_fix(j, "tcpx serve --bind NIC --key FILE   # there\nnft list ruleset");
+}
+
 void doctor_d13_ports(struct doctor_judge *j)
 {
 	const char *state = doctor_text(j->facts, "port.state");
@@ -149,8 +179,7 @@ void doctor_d13_ports(struct doctor_judge *j)
 
 		doctor_fail(j, "the other end %s does not answer%s%s", address ? address : "",
 			    why ? ": " : "", why ? why : "");
-		doctor_cause(j, "no 'tcpx serve' runs there, or a firewall is between");
-		doctor_fix(j, "tcpx serve --bind NIC --key FILE   # there\nnft list ruleset");
+		no_answer_cause(j);
 	}
 	if (!state || doctor_count(j->facts, &port, "port.number")) {
 		doctor_skip(j, "not known: who listens on the port");
