@@ -117,8 +117,8 @@ def test_two_hosts(tool, hosts, serve, facts):
 def test_hosts_with_different_mtu(tool, hosts, serve, facts):
     hosts.b.run("ip", "link", "set", "gb0", "mtu", "1400")
     done = between(tool, hosts, serve, facts, "--only", "D10")
-    assert done.returncode == 3
-    assert "FAIL D10 kernel: the MTU is 1500 here, 1400 at the other end" in done.stdout
+    assert done.returncode == 0, "TCP uses the smaller size"
+    assert "WARN D10 kernel: the MTU is 1500 here, 1400 at the other end" in done.stdout
 
 
 def test_a_key_that_was_not_given_is_named_as_the_cause(tool, hosts, key):

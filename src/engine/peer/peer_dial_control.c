@@ -159,6 +159,30 @@ static void dial_exists(struct engine_peer *peer, const struct ctl_conn *conn)
 		      clock_now_ns() + 50 * CLOCK_MS_NS);
 }
 
+/* Sets the last error of a dial that failed: the text of the status, and in brackets what the dial
+ * itself said, if that is more. The dial's text begins with the address. */
+static void dial_error(const struct sockaddr_storage *remote, tcpx_status status, int err)
+{
+	tcpx_error cause = *error_last();
+	char address[SYS_ADDR_TEXT];
+	const char *general = error_status_text(status), *said = cause.what;
+	size_t len = strlen(sys_addr_text(remote, address));
+
+	if (cause.status != status || strncmp(said, address, len) != 0 || said[len] != ':') {
+		error_set(status, err, "connecting to %s: %s", address, general);
+		return;
+	}
+	said += len + 2;
+	if (!strncmp(said, general, strlen(general)))
+		error_set(status, 0, "connecting to %s: %s", address, said);
+	else
+		error_set(status, 0, "connecting to %s: %s (%s)", address, general, said);
+	error_next("%s", cause.next);
+	cause = *error_last();
+	cause.system_errno = err; /* its text is in what the dial said */
+	error_raise(&cause);
+}
+
 /* Called when the first dial of a control connection has ended: the link comes up, an existing
  * link is used (ERR_EXISTS), or the peer ends with the reason. */
 static void dial_control_done(void *arg, unsigned at, tcpx_status status, int err,
@@ -167,7 +191,7 @@ static void dial_control_done(void *arg, unsigned at, tcpx_status status, int er
 	struct peer_dial *dial = arg;
 	struct engine_peer *peer = dial->peer;
 	struct peer_way way = dial->ways[at];
-	tcpx_error refusal = dial->refusal, cause;
+	tcpx_error refusal = dial->refusal;
 	char text[SYS_ADDR_TEXT];
 
 	free(dial);
@@ -200,14 +224,7 @@ static void dial_control_done(void *arg, unsigned at, tcpx_status status, int er
 		peer_die_last(peer);
 		return;
 	}
-	cause = *error_last();
-	if (cause.status == status) { /* of the dial; its text begins with the address */
-		text_format(cause.what, sizeof(cause.what), "connecting to %s", error_last()->what);
-		error_raise(&cause);
-	} else {
-		error_set(status, err, "connecting to %s: %s", sys_addr_text(&way.remote, text),
-			  error_status_text(status));
-	}
+	dial_error(&way.remote, status, err);
 	peer_die_last(peer);
 }
 
