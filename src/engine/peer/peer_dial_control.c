@@ -161,7 +161,7 @@ static void dial_exists(struct engine_peer *peer, const struct ctl_conn *conn)
 
 /* Sets the last error of a dial that failed: the text of the status, and in brackets what the dial
  * itself said, if that is more. The dial's text begins with the address. */
-static void dial_error(const struct sockaddr_storage *remote, tcpx_status status, int err)
+static void raise_dial_error(const struct sockaddr_storage *remote, tcpx_status status, int err)
 {
 	tcpx_error cause = *error_last();
 	char address[SYS_ADDR_TEXT];
@@ -224,7 +224,7 @@ static void dial_control_done(void *arg, unsigned at, tcpx_status status, int er
 		peer_die_last(peer);
 		return;
 	}
-	dial_error(&way.remote, status, err);
+	raise_dial_error(&way.remote, status, err);
 	peer_die_last(peer);
 }
 
