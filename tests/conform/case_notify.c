@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/clock.h"
 #include "conform.h"
 
 #define RW (TCPX_RIGHT_READ | TCPX_RIGHT_WRITE)
@@ -490,6 +491,30 @@ static void case_notify_lost_at_the_end(struct env *env)
 	tcpx_log_set(NULL, NULL, TCPX_LOG_WARN);
 }
 
+/* A close waits for notifications that are on their way. If it returns before its 0.2 s are over, the
+ * peer has all of them. */
+static void case_notify_before_close(struct env *env)
+{
+	enum { COUNT = 20, BYTES = 256 * KIB };
+	static uint8_t data[BYTES];
+	int64_t begin_ns;
+	uint64_t bytes;
+	bool in_time;
+
+	for (int i = 0; i < COUNT; i++)
+		OK(tcpx_notify_send(env->session, env->peer, data, sizeof(data)));
+	begin_ns = clock_now_ns();
+	tcpx_session_close(env->session);
+	in_time = clock_now_ns() - begin_ns < 200 * MS;
+	env->session = NULL;
+	for (int i = 0; i < COUNT && in_time; i++) {
+		struct far_take take = {.timeout_ns = LONG_NS};
+
+		OK(far_take(env, &take, &bytes));
+		CHECK_EQ(bytes, BYTES);
+	}
+}
+
 const struct case_row cases_notify[] = {
 	{"notify_sizes", case_notify_sizes, 0},
 	{"notify_order", case_notify_order, 0},
@@ -504,5 +529,6 @@ const struct case_row cases_notify[] = {
 	{"notify_both_ways", case_notify_both_ways, 0},
 	{"notify_changed", case_notify_changed, 0},
 	{"notify_lost_at_the_end", case_notify_lost_at_the_end, CASE_TWO},
+	{"notify_before_close", case_notify_before_close, CASE_TWO},
 	{0},
 };
