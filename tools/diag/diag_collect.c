@@ -109,7 +109,7 @@ static int diag_collect_make_folder(const char *path)
 static int default_folder(char out[FOLDER_MAX])
 {
 	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-	int by_state = state && *state == '/'; /* a relative one is to be ignored */
+	int by_state = state && *state == '/'; /* a relative one must be ignored */
 
 	if (!by_state && !(home && *home == '/'))
 		return cli_usage("neither XDG_STATE_HOME nor HOME names a folder; give --out DIR");

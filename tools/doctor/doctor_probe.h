@@ -53,7 +53,8 @@ void doctor_probe_devmem(struct doctor_facts *facts, const struct doctor_probe_o
 /* The facts that a serve gives to the other end for comparison. */
 void doctor_probe_served(struct doctor_facts *facts);
 
-/* Reads the first line of a file, without newline. Returns 0; -1: there is none, and line is "". */
+/* Reads the first line of a file, without newline. Returns 0; or -1, with line "", if there is
+ * none. */
 int doctor_read_line(const char *path, char *line, size_t cap);
 
 /* The index of a NIC in the facts by its name, a new one if there is none. -1: no room. */

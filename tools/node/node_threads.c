@@ -48,7 +48,7 @@ static void read_line(const char *path, const char *start, char *out, size_t cap
 		fclose(file);
 }
 
-/* The NUMA node that has all of the CPUs; TOPO_NUMA_UNKNOWN: there is none. */
+/* The NUMA node that has all of the CPUs, or TOPO_NUMA_UNKNOWN if there is none. */
 static int node_of(const struct topo *topo, const char *list)
 {
 	struct cpus cpus, node;

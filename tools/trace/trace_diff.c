@@ -288,6 +288,20 @@ static const char *stream_call(unsigned k, const struct trace_end *end)
 	return k == STREAM_POSTS ? (end->kind == END_SEND ? "isend" : "irecv") : names[k];
 }
 
+/* Reads a stream's event `at` into *out_record and describes it in buf. 0: the stream is shorter,
+ * and buf says why the end has no further event. */
+static int event_at(const struct side *s, const struct trace_end *end, const struct stream *stream,
+		    uint32_t at, struct trace_record *out_record, char *buf, size_t cap)
+{
+	if (at >= stream->count) {
+		ending_of(s, end, buf, cap);
+		return 0;
+	}
+	*out_record = trace_record_at(s->file, stream->events[at]);
+	event_text(s->file, out_record, buf, cap);
+	return 1;
+}
+
 /* The streams differ at a place, or one is shorter. 1: said as a divergence. */
 static int say_stream(struct maker *m, const struct pairing *p, unsigned k, uint32_t at)
 {
@@ -295,28 +309,12 @@ static int say_stream(struct maker *m, const struct pairing *p, unsigned k, uint
 	const struct stream *b = &m->b.streams[p->b - m->b.file->ends][k];
 	char what[160], ta[240], tb[240];
 	struct trace_record ra, rb;
-	const struct trace_record *r = NULL; /* A's, or B's where A has none */
-	const struct trace_file *of = m->a.file;
+	int in_a = event_at(&m->a, p->a, a, at, &ra, ta, sizeof(ta));
+	int in_b = event_at(&m->b, p->b, b, at, &rb, tb, sizeof(tb));
+	const struct trace_record *r = in_a ? &ra : &rb;
 	enum diff_sections section = DIFF_DIVERGENCE;
-	int in_a = at < a->count, in_b = at < b->count;
 
-	if (in_b) {
-		rb = trace_record_at(m->b.file, b->events[at]);
-		event_text(m->b.file, &rb, tb, sizeof(tb));
-		of = m->b.file;
-		r = &rb;
-	} else {
-		ending_of(&m->b, p->b, tb, sizeof(tb));
-	}
-	if (in_a) {
-		ra = trace_record_at(m->a.file, a->events[at]);
-		event_text(m->a.file, &ra, ta, sizeof(ta));
-		of = m->a.file;
-		r = &ra;
-	} else {
-		ending_of(&m->a, p->a, ta, sizeof(ta));
-	}
-	if (!r)
+	if (!in_a && !in_b)
 		return 0;
 	if (k == STREAM_SETUP && !*(in_a ? tb : ta))
 		text_format(in_a ? tb : ta, sizeof(ta), "never: the process %s after %.3f ms",
@@ -334,7 +332,8 @@ static int say_stream(struct maker *m, const struct pairing *p, unsigned k, uint
 	else
 		text_format(what, sizeof(what), "%s of message %" PRIu64, stream_call(k, p->a),
 			    r->number);
-	add_item(m, section, p->a->name, trace_end_ns(of, r), what, ta, tb);
+	add_item(m, section, p->a->name, trace_end_ns(in_a ? m->a.file : m->b.file, r), what, ta,
+		 tb);
 	return section == DIFF_DIVERGENCE;
 }
 

@@ -31,7 +31,7 @@ static const struct trace_record *walk_next(struct walk *w, int posts)
 	return NULL;
 }
 
-/* The call that gave the end. 0: there is none. */
+/* The call that gave the end, or 0 if there is none. */
 static int setup_of(const struct trace_file *file, const struct trace_end *end, unsigned call,
 		    struct trace_record *out_record)
 {
@@ -287,7 +287,7 @@ static int64_t age_at_end(const struct trace_links *l, unsigned from, uint64_t t
 	return end_ns - (trace_links_ns(l, from, ticks) + (to ? l->offset_ns : 0));
 }
 
-/* The first post from a number on. 0: there is none. */
+/* The first post from a number on, or 0 if there is none. */
 static int post_of(const struct trace_file *file, const struct trace_end *end, uint64_t number,
 		   struct trace_record *out_post)
 {
