@@ -52,8 +52,9 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_region_register(tcpx_session *session,
 							  tcpx_region *out_region);
 
 /**
- * Takes the memory back (or forgets an imported region). Requests of ours that use it end with
- * ERR_DEREGISTERED, peers' accesses are refused. On TCPX_OK nothing of ours reads or writes it.
+ * Takes the memory back (or forgets an imported region). This session's requests that use it end
+ * with ERR_DEREGISTERED, and accesses of peers are refused. After TCPX_OK the library does not read
+ * or write it.
  * @param timeout_ns how long to wait for accesses under way; 0: 1 s
  * @return TCPX_OK; ERR_STALE; ERR_BUSY (still accessed at the deadline, on a GPU by what sits in a
  *         stream: it stays registered for local bookkeeping, call again). @threads any.

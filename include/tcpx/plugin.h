@@ -98,7 +98,7 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_plugin_settings(uint64_t message_bytes
 /**
  * All problems of the environment as it is now, fatal ones first. A session with a TCPX plugin is
  * not opened while there is a fatal one.
- * @param nics          that are to be used, a comma list; NULL: those of the machine's GPUs
+ * @param nics          NICs to use, a comma list; NULL: those of the machine's GPUs
  * @param message_bytes as above
  * @param problems      as settings above
  * @param max           1 or more; at most so many are written: TCPX_PLUGIN_PROBLEMS_MAX takes all

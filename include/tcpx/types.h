@@ -132,7 +132,7 @@ typedef struct tcpx_request {
 
 /** Memory kinds. */
 enum tcpx_mem_kind {
-	TCPX_MEM_HOST = 0, /**< host memory, moved without a copy of ours above 16 KiB */
+	TCPX_MEM_HOST = 0, /**< host memory, moved without an extra copy above 16 KiB */
 	TCPX_MEM_CUDA = 1, /**< memory of GPU tcpx_region_opts.device, see tcpx(7) */
 };
 

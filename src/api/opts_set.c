@@ -55,7 +55,7 @@ static const struct field *opts_field(const char *name)
 }
 
 /* Switches the option of a flag on or off, whatever the environment says: the flag's bit is set in
- * opts->flags if the flag is to be on, otherwise in opts->without. */
+ * opts->flags if the flag is switched on, otherwise in opts->without. */
 static void opts_set_flag(tcpx_session_opts *opts, const struct field *field, bool on)
 {
 	uint64_t *where = on == (field->type == FIELD_FLAG) ? &opts->flags : &opts->without;

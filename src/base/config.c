@@ -162,7 +162,7 @@ static const char *next_alias(const char **list, size_t *out_len)
 }
 
 /* Takes the value from one variable. Returns 1 if the variable is set, also if its text is wrong;
- * 0: the next variable is to be tried. */
+ * 0: try the next variable. */
 static int resolve_from(const struct config_row *row, int is_alias, const char *name,
 			const char *text, struct config_value *out)
 {
@@ -347,8 +347,8 @@ static tcpx_status set_value(unsigned i, const char *text)
 	return TCPX_OK;
 }
 
-/* Returns the index of the option with that name. CONFIG_IDS: there is none, and ERR_NOT_FOUND is
- * the last error. */
+/* Returns the index of the option with that name, or CONFIG_IDS, with ERR_NOT_FOUND as the
+ * last error, if there is none. */
 static unsigned row_named(const char *name)
 {
 	const char *nearest;

@@ -12,8 +12,8 @@ static int64_t alive_sooner(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* The time between two heartbeats of ours: there are at least three within silent_ns, so that the
- * peer does not take one that is lost or late for silence. */
+/* Returns the time between two heartbeats that this side sends. At least three fit into silent_ns,
+ * so the peer does not mistake one lost or late heartbeat for silence. */
 static int64_t alive_beat_ns(const struct core_alive *alive)
 {
 	return alive_sooner(CORE_ALIVE_BEAT_NS, alive->cfg.silent_ns / 3);

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CORE_ALIVE_BEAT_NS 1000000000LL	   /* longest time between two heartbeats of ours */
+#define CORE_ALIVE_BEAT_NS 1000000000LL	   /* longest time between two heartbeats */
 #define CORE_ALIVE_SUSPECT_NS 3000000000LL /* default of suspect_ns */
 /* if our own timer fires so much later than it was set to, our process was stopped */
 #define CORE_ALIVE_STALL_NS 1000000000LL
@@ -75,8 +75,8 @@ void core_alive_sent(struct core_alive *alive, int64_t now_ns);
  * acknowledgement; progress: an acknowledgement arrived since the last call. */
 void core_alive_sample(struct core_alive *alive, int64_t now_ns, bool unacked, bool progress);
 
-/* Whether a heartbeat of ours is due; never once the verdict is a dead peer. The caller sends it
- * and calls core_alive_sent(). */
+/* Whether this side must send a heartbeat now. False after a verdict that the peer is dead. The
+ * caller sends the heartbeat and calls core_alive_sent(). */
 bool core_alive_beat_due(const struct core_alive *alive, int64_t now_ns);
 
 /* Judges the peer; call core_alive_sample() first. *out_due: when to call again at the latest. */

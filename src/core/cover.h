@@ -14,7 +14,7 @@ struct core_cover {
 	/* first window that the peer's hello gave; what the peer's CREDIT frames added to it */
 	uint64_t first_out, granted_out;
 	uint64_t sent, queued; /* sum paid for; sum paid for or waiting in `unpaid` */
-	/* request_due: a request is to be sent; request_open: one was sent and is not answered */
+	/* request_due: a request must be sent; request_open: one was sent and is not answered */
 	bool request_due, request_open;
 	struct list_node unpaid; /* core_note: those that wait for cover, in posted order */
 	/* The receiver's side. */

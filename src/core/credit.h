@@ -2,7 +2,7 @@
 /*
  * One kind of credit of a link, in both directions. All counters are cumulative, so a lost CREDIT
  * frame costs nothing: the next one repeats its value or raises it. The type knows no link and
- * sends no frame; `due` says that a CREDIT frame is to be sent.
+ * sends no frame; `due` says that a CREDIT frame must be sent.
  *
  * Invariants
  *   used       <= limit       sender: uses no more than the peer allowed
@@ -23,7 +23,7 @@ struct core_credit {
 	uint64_t taken;	      /* receiver: sum that the peer has used */
 	uint64_t given;	      /* receiver: how much of `taken` is free again */
 	uint64_t advertised;  /* receiver: how much of `given` the peer was told in CREDIT frames */
-	bool due;	      /* a CREDIT frame is to be sent */
+	bool due;	      /* a CREDIT frame must be sent */
 	/* for small budgets: a CREDIT frame is also due as soon as the application has read
 	 * everything */
 	bool prompt;

@@ -21,7 +21,7 @@ struct core_link;
 
 /* How far the source of a job is filled. */
 struct core_fill_state {
-	struct list_node node; /* in a core_fillq while more of the job is to be filled */
+	struct list_node node; /* in a core_fillq while more of the job must be filled */
 	/* the engine's: the pieces of staging that are filled or being filled */
 	struct list_node slices;
 	/* the engine's: the block that the job's next slices go into; NULL: none */
@@ -35,14 +35,14 @@ struct core_fill_state {
 	bool unpulled;
 };
 
-/* Jobs of which more is to be filled. */
+/* Jobs of which more must be filled. */
 struct core_fillq {
 	struct list_node jobs; /* by priority */
 	/* jobs whose further bytes would only wait (core_fill_is_ahead); they come after `jobs` */
 	struct list_node ahead;
 };
 
-/* The bytes that are to be filled next. */
+/* The bytes to fill next. */
 struct core_fill {
 	struct core_job *job;
 	struct core_cursor at;
@@ -54,7 +54,7 @@ struct core_fill {
 	bool ahead;
 };
 
-/* What is to be filled next; false if there is nothing. Further calls return the same until a fill
+/* What to fill next; false if there is nothing. Further calls return the same until a fill
  * begins or a job is queued. */
 bool core_fill_next(struct core_link *link, struct core_fill *out_fill);
 

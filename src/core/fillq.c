@@ -8,7 +8,7 @@ bool core_fill_leaves_eagerly(struct core_job *job)
 	return job->kind == CORE_JOB_SEND && !job->announced && core_job_xfer(job)->send.eager;
 }
 
-/* Whether more of the job is to be filled. A SEND is filled only when it may go eagerly or its RECV
+/* Whether more of the job must be filled. A SEND is filled only when it may go eagerly or its RECV
  * is known. Before that it waits for the peer's application, and must not occupy staging for so
  * long. */
 bool core_fill_wants_more(struct core_job *job)
@@ -36,7 +36,7 @@ void core_fill_init(struct core_job *job)
 	job->fill.at = (struct core_cursor){0};
 }
 
-/* Queues the job to be filled, if more of it is to be filled and it is not queued yet. */
+/* Queues the job to be filled, if more of it must be filled and it is not queued yet. */
 void core_fill_want(struct core_link *link, struct core_job *job)
 {
 	struct list_node *pos = link->fillq.jobs.prev;

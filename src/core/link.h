@@ -97,7 +97,7 @@ void core_xfer_moved(struct core_link *link, struct core_xfer *xfer, tcpx_status
 /* Ends the transfer with `status` as soon as nothing uses its memory; may call ops->ended() at
  * once. The status of one that is ending already stays as it is. ERR_STATE: it is not under way. */
 tcpx_status core_xfer_cancel(struct core_link *link, struct core_xfer *xfer, tcpx_status status);
-/* Ends transfers whose deadline has passed; returns the next deadline; 0: there is none. */
+/* Ends transfers whose deadline has passed; returns the next deadline, or 0 if there is none. */
 int64_t core_link_expire(struct core_link *link, int64_t now_ns);
 /* Sends a standalone notification that no request waits for. Errors: those that core_xfer_post()
  * returns for a notification. */

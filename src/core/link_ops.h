@@ -21,7 +21,7 @@ struct core_ops {
 	/* The channel was idle and now has something to send, or its sender is to take back the
 	 * buffers of a frame that was aborted. */
 	void (*kick)(void *arg, uint32_t channel);
-	/* The peer fenced a channel that is still up here: it is to be closed, and
+	/* The peer fenced a channel that is still up here: it must be closed, and
 	 * core_chan_lost() to be called later. */
 	void (*close_channel)(void *arg, uint32_t channel);
 	/* Sends a FENCE on the control link: `applied`, and as payload the sequences and statuses
@@ -40,7 +40,7 @@ struct core_ops {
 	tcpx_status (*deliver)(void *arg, struct core_xfer *xfer, const void *data, uint64_t bytes);
 	/* Takes staging for arriving bytes from the shared pool: at most `want` bytes, but none
 	 * if fewer than `least` are free. Returns how many. After less than `want`,
-	 * core_stage_waits() is true, and core_stage_more() is to be called when more is free. */
+	 * core_stage_waits() is true, and core_stage_more() must be called when more is free. */
 	uint64_t (*stage_take)(void *arg, uint64_t want, uint64_t least);
 	/* How many bytes of the pool, at most `want`, the peer may be granted without a request as
 	 * long as the link lives. */
@@ -61,12 +61,12 @@ struct core_ops {
 	void (*note_grew)(void *arg, size_t more);
 	void (*note_free)(void *arg, void *ptr, size_t there);
 	/* Sets aside `want` bytes of the account for the peer's notifications, or `least`, or none;
-	 * returns how many. After less than `want`, core_note_more() is to be called when there may
+	 * returns how many. After less than `want`, core_note_more() must be called when there may
 	 * be more. */
 	uint64_t (*note_take)(void *arg, uint64_t want, uint64_t least);
 	/* Returns to the account what note_take() set aside. */
 	void (*note_give)(void *arg, uint64_t bytes);
-	/* The link cannot go on (memory, protocol): core_link_fail is to be called later. */
+	/* The link cannot go on (memory, protocol): core_link_fail must be called later. */
 	void (*fail)(void *arg, tcpx_status status);
 };
 

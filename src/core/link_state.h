@@ -53,7 +53,7 @@ struct core_link {
 	uint64_t ref_bytes; /* bytes of chunks by reference that are in flight */
 
 	struct core_xfer_table xfers;
-	/* unused entries for chunks that are to be sent again */
+	/* unused entries for chunks that must be sent again */
 	struct core_retransmit *retransmit_pool;
 	struct core_counters count;
 };

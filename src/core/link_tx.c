@@ -414,7 +414,7 @@ static void tx_pass_kick_on(struct core_link *link, const struct core_chan *full
 
 /* The order is: the notification that belongs to the chunk before; refusals; ACK, CREDIT and
  * requests (no place in the ring needed); control frames; small jobs and SENDs; bulk jobs; a NOP
- * that asks for an acknowledgement. If there is none of these, the channel becomes idle. */
+ * that asks for an acknowledgement. If nothing can be sent, the channel becomes idle. */
 int core_tx_next(struct core_link *link, uint32_t channel, struct core_tx *tx)
 {
 	struct core_chan *chan = &link->chan[channel];

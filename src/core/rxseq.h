@@ -36,7 +36,7 @@ struct core_rxseq {
 	 * one */
 	uint64_t ask_first, ask_last;
 	uint64_t acked;		 /* the last ACK acknowledged the sequences up to this one */
-	bool ack_due;		 /* an ACK is to be sent */
+	bool ack_due;		 /* an ACK must be sent */
 	struct core_nack *nacks; /* unordered; the memory is the caller's */
 	uint32_t nnacks, cap_nacks, unsent; /* unsent: refusals whose NACK was not sent */
 };

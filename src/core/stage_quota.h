@@ -27,7 +27,7 @@ struct core_stage_out {
 	uint64_t requested, withdrawn, dropped;
 	uint64_t granted, used;
 	uint64_t ahead; /* how many bytes of grants the peer lets us keep without a request */
-	bool due;	/* a STAGE_REQ frame is to be sent */
+	bool due;	/* a STAGE_REQ frame must be sent */
 };
 
 static inline uint64_t core_stage_out_left(const struct core_stage_out *out)
@@ -68,7 +68,7 @@ struct core_stage_in {
 	uint64_t ahead;	     /* how many bytes of grants the peer may keep without a request */
 	uint64_t advertised; /* how much of the grants a CREDIT frame has told the peer */
 	bool asked;	     /* ops->stage_ahead() was called */
-	bool due;	     /* a CREDIT frame is to be sent */
+	bool due;	     /* a CREDIT frame must be sent */
 	/* the pool had less than was wanted for grants, or for READs of this side */
 	bool waiting;
 };

@@ -39,7 +39,7 @@ static int is_unproven(const struct ctl_preauth *s)
 
 /* Returns the oldest connection without a proven dial: of the given source, or, with `source`
  * NULL, of the source that has most of them. *out_count is the number of such connections of its
- * source. NULL: there is none. */
+ * source, or NULL if there is none. */
 static struct ctl_preauth *oldest_unproven(struct ctl_listener *listener, const uint64_t *source,
 					   unsigned *out_count)
 {

@@ -102,7 +102,7 @@ static tcpx_status find_and_check_key(struct ctl_preauth *s)
 }
 
 /* Handles a complete dial: checks it and makes the answer, which may be a refusal. Returns an error
- * if the connection is to be closed without an answer. */
+ * if the connection must be closed without an answer. */
 static tcpx_status prepare_answer(struct ctl_preauth *s)
 {
 	struct ctl_listener *listener = s->listener;

@@ -101,7 +101,7 @@ const struct transport_ops *net_transport_at(unsigned index);
 /* Calls adopt of each transport until one takes the socket; returns the result of that one.
  * ERR_UNSUPPORTED: none takes it. */
 tcpx_status net_transport_adopt(int fd, struct net_chan **out_chan);
-/* Returns the first transport that is dialled by an offer; NULL: there is none. */
+/* Returns the first transport that is dialled by an offer, or NULL if there is none. */
 const struct transport_ops *net_transport_of_offers(void);
 
 /* For tests: adds a transport that is asked before all others. The test calls this before it

@@ -43,7 +43,7 @@ const struct gpudirect_var *gpudirect_var(unsigned index); /* NULL past the last
 #define GPUDIRECT_NUMA_NONE -1	 /* sysfs says that the NIC has no node */
 #define GPUDIRECT_NUMA_UNTOLD -2 /* sysfs has no numa_node file for the NIC */
 
-/* A NIC that is to be used. */
+/* A NIC to use. */
 struct gpudirect_nic {
 	const char *name;
 	const char *cpus; /* CPUs of its NUMA node, "0-51,104-155"; NULL: not known */

@@ -225,7 +225,7 @@ static tcpx_status plugin_run(struct net_plugin *plugin, const char *stage, int6
 	return status ? status : net_setup_wait(setup, NULL);
 }
 
-/* Returns another image of the object, which was loaded by another path; NULL: there is none.
+/* Returns another image of the object, which was loaded by another path, or NULL if there is none.
  * Called under images.lock. */
 static struct net_plugin *find_same(const struct net_plugin *plugin)
 {

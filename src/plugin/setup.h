@@ -75,7 +75,7 @@ struct net_setup_result {
  * they still belong to the caller. ERR_LIMIT: too many threads are abandoned in the plugin;
  * unlisten, deregister and close start all the same. */
 
-/* Makes a listener. Its handle is to be sent to the peer, which connects with it. */
+/* Makes a listener. Its handle must be sent to the peer, which connects with it. */
 tcpx_status net_listen_start(const struct net_setup_opts *opts,
 			     struct net_setup **out_setup) TCPX_MUST_CHECK;
 /* Connects to the listener that has this handle. The result is a comm that sends. */

@@ -178,8 +178,8 @@ tcpx_status sys_cuda_push(const struct sys_cuda_gpu *gpu, struct sys_cuda_scope 
 	struct sys_cuda_scope scope = {.gpu = gpu, .mode = CUDA_CAPTURE_RELAXED};
 	cuda_result rc;
 
-	/* In relaxed mode a stream capture of the application restricts no call of ours, and no
-	 * call of ours breaks it. */
+	/* In relaxed mode a stream capture of the application does not restrict this library's
+	 * calls, and they do not break it. */
 	rc = gpu->api->capture_mode(&scope.mode);
 	if (rc)
 		return sys_cuda_error(rc, "cuThreadExchangeStreamCaptureMode");

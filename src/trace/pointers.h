@@ -37,7 +37,7 @@ static inline size_t trace_table_hash(const struct trace_table *table, uintptr_t
 	return (size_t)(((uint64_t)key * 0x9e3779b97f4a7c15ull) >> (64 - table->bits));
 }
 
-/* Returns the entry of the pointer, which may be idle; NULL: there is none. */
+/* Returns the entry of the pointer, which may be idle, or NULL if there is none. */
 static inline void *trace_table_find(struct trace_table *table, const void *pointer)
 {
 	char *entries = atomic_load_explicit(&table->entries, memory_order_acquire);

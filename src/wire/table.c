@@ -138,7 +138,7 @@ static int piece_fits(wide offset, uint64_t length)
 	return offset >= 0 && offset + (wide)length <= (wide)UINT64_MAX;
 }
 
-/* Decodes an op into the run of pieces that are to be returned. Returns 0, or -1 if malformed. */
+/* Decodes an op into the run of pieces to return. Returns 0, or -1 if malformed. */
 static int decode_op(struct wire_table_reader *r)
 {
 	wide offset = (wide)r->next_offset, stride = 0, last;

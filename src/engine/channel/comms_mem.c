@@ -25,7 +25,7 @@ struct comms_mem {
 	tcpx_error error;     /* in FAILED: why */
 };
 
-/* Returns the comm's entry for a region; NULL: there is none. The caller holds comms->lock. */
+/* Returns the comm's entry for a region, or NULL if there is none. The caller holds comms->lock. */
 static struct comms_mem *mem_find(struct engine_comms *comms, const struct mem_region *region)
 {
 	struct list_node *pos;

@@ -339,8 +339,8 @@ static uint64_t account_held(struct engine_peer *peer, int64_t now_ns)
 }
 
 /* The peer that holds most, with a reference, among those that hold memory for unfinished
- * notifications and have sent none of their bytes for silent_ns; NULL: there is none. If only one
- * peer waits for memory, it is left alone, since nobody else needs what it holds. */
+ * notifications and have sent none of their bytes for silent_ns, or NULL if there is none. If
+ * only one peer waits for memory, it is left alone, since nobody else needs what it holds. */
 static struct engine_peer *account_find_stuck(struct engine_session *session, int64_t now_ns)
 {
 	struct session_account *account = &session->account;

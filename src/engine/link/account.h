@@ -71,9 +71,9 @@ void account_note_grew(struct engine_session *session, size_t more);
 void account_note_free(struct engine_session *session, void *ptr, size_t there);
 
 /* Control thread, each heartbeat: offers memory to the peers that wait. If peers have waited for
- * the limit of silence, returns the one that is to be ended for them, with a reference: of the
+ * the limit of silence, returns the one to end for them, with a reference: of the
  * peers that hold memory and have sent nothing for that long, the one that holds most. The last
- * error says why. NULL: none is to be ended. */
+ * error says why. NULL: none has to end. */
 struct engine_peer *account_look(struct engine_session *session, int64_t now_ns);
 
 /* malloc() and free() that are counted against the budget. */

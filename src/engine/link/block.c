@@ -152,7 +152,7 @@ void block_shares_free(struct engine_peer *peer)
 }
 
 /* Called under link.lock. The block that has a place for the frame's payload beside its neighbours
- * in the transfer; NULL: there is none. */
+ * in the transfer, or NULL if there is none. */
 static struct stage_block *block_landing(struct engine_peer *peer, const struct mem_kind *kind,
 					 uint32_t device, const struct frame *frame)
 {

@@ -25,7 +25,7 @@ struct link_wake {
 		buried; /* under lock: requests that were released while active and have ended */
 };
 
-/* A FENCE that is to be sent for a lost channel: the arguments of core_ops.fence. */
+/* A FENCE that must be sent for a lost channel: the arguments of core_ops.fence. */
 struct fence_out {
 	struct fence_out *next;
 	uint32_t channel, epoch, count;

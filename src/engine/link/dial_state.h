@@ -24,7 +24,7 @@ struct peer_dialling {
 	uint8_t key[CTL_KEY_BYTES];
 	int64_t deadline_ns;
 	struct sys_timer connect_timer, redial_timer;
-	uint64_t redial_mask; /* channels, by index, that are to be dialled again */
+	uint64_t redial_mask; /* channels, by index, that must be dialled again */
 	uint32_t tries, control_tries;
 	/* handle of the link with the same session that existed before; 0: none */
 	uint64_t duplicate_of;

@@ -37,7 +37,7 @@ void place_start(void)
 	if (topo_scan(config_text(CONFIG_SYSFS), &place.topo) != TCPX_OK)
 		return;
 	/* If workers were spread over several nodes, the first and the last one would be on
-	 * different nodes. If they are not, nothing is to be pinned. */
+	 * different nodes. If they are not, there is nothing to pin. */
 	if (topo_place_worker(place.topo, &place.allowed, 0, CPUS_MAX, &cpus) ==
 	    topo_place_worker(place.topo, &place.allowed, CPUS_MAX - 1, CPUS_MAX, &cpus)) {
 		place_stop();

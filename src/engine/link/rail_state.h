@@ -46,7 +46,7 @@ struct path_hole {
 	/* when this epoch was first seen; since when nothing more is acknowledged although bytes
 	 * wait for it */
 	int64_t began_ns, stalled_ns;
-	int64_t seen_ns; /* when the stall was first seen; 0: there is none */
+	int64_t seen_ns; /* when the stall was first seen, or 0 if there is none */
 };
 
 struct peer_rails {

@@ -63,7 +63,7 @@ struct engine_map {
 struct engine_shares {
 	struct list_node out[ENGINE_SHARE_BUCKETS], in[ENGINE_SHARE_BUCKETS];
 	struct list_node keys[ENGINE_SHARE_BUCKETS]; /* the mappings of `in`, by key */
-	struct list_node out_due, in_due;	     /* a frame is to be sent about them */
+	struct list_node out_due, in_due;	     /* a frame must be sent about them */
 	struct list_node out_wait; /* shares that wait because out_fds is at its limit */
 	uint32_t out_fds, in_fds;  /* descriptors that the peer, or this end, may fetch now */
 	uint32_t nin;		   /* number of mappings in `in` */

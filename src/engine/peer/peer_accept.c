@@ -21,8 +21,8 @@
 /* time that an accepted peer has until all its channels are up */
 #define ACCEPT_NS (10 * CLOCK_S_NS)
 
-/* Returns the live peer whose dial this session accepted as link `link_id`; NULL: there is none.
- * The caller gets no reference and needs none, because only this thread ends peers. */
+/* Returns the live peer whose dial this session accepted as link `link_id`, or NULL if there is
+ * none. The caller gets no reference and needs none, because only this thread ends peers. */
 static struct engine_peer *peer_by_link(struct engine_session *session, uint64_t link_id)
 {
 	struct engine_peer *found = NULL;
@@ -97,7 +97,7 @@ static bool accept_same_uuid(const uint8_t *a, const uint8_t *b)
 	return !memcmp(a, b, WIRE_UUID_BYTES);
 }
 
-/* Whether a dial is to be answered with ERR_EXISTS because this session keeps its own link or
+/* Whether a dial must be answered with ERR_EXISTS because this session keeps its own link or
  * dial. There is one link for each pair of sessions. A link whose control connection exists
  * stays; of two dials at the same time, that of the session with the lower uuid stays. */
 static bool accept_own_dial_wins(struct engine_session *session, const struct wire_hello *dial)
@@ -206,7 +206,7 @@ static bool accept_settle_dial(struct engine_peer *old, const struct ctl_conn *c
 
 /* Decides about a new connection if a peer of the same uuid exists. False: the connection is not
  * needed, and is taken care of. True: it is used; *out_adopt is our own dial that it replaces,
- * whose handle and requests go on; NULL: a new peer is to be made (an older link of the peer has
+ * whose handle and requests go on; NULL: a new peer must be made (an older link of the peer has
  * been ended). *out_adopt holds no reference: only this thread removes a live peer from the
  * list. */
 static bool accept_settle(struct engine_session *session, const struct ctl_conn *conn,
@@ -307,8 +307,8 @@ const struct ctl_accept_ops peer_accept_ops = {
 	.identity = accept_identity,
 };
 
-/* Returns the live peer to which this nonce was offered; NULL: there is none. The caller gets no
- * reference and needs none, because only this thread ends peers. */
+/* Returns the live peer to which this nonce was offered, or NULL if there is none. The caller
+ * gets no reference and needs none, because only this thread ends peers. */
 static struct engine_peer *accept_peer_of_nonce(struct engine_session *session,
 						const uint8_t nonce[LOCAL_NONCE_BYTES])
 {

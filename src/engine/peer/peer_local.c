@@ -18,7 +18,7 @@ struct peer_local_dial {
 };
 
 /* Handles a failed dial of a channel; the last error says why. True: it is dialled again, or the
- * peer has ended. False: it is to be dialled over TCP. */
+ * peer has ended. False: it must be dialled over TCP. */
 static bool local_channel_failed(struct engine_peer *peer, uint32_t channel, tcpx_status status)
 {
 	bool only = peer->link.session->flags & TCPX_SESSION_LOCAL_ONLY;

@@ -6,7 +6,7 @@
 #include "engine/link/engine.h"
 
 /* Dials a channel through shared memory. True: the dial is under way, has ended, or is repeated
- * later. False: the channel is to be dialled over TCP. */
+ * later. False: the channel must be dialled over TCP. */
 bool peer_local_dial(struct engine_peer *peer, uint32_t channel, uint32_t epoch);
 void peer_local_cancel(struct engine_peer *peer);
 /* Called when the dial of a channel failed, through shared memory or over TCP. If the peer is not

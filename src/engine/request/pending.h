@@ -26,7 +26,7 @@ void pending_start(struct engine_peer *peer);
 /* Called when the peer is dead: ends the requests with `status` and drops the notifications.
  * Returns how many notifications are lost. */
 uint32_t pending_fail(struct engine_peer *peer, tcpx_status status);
-/* Logs how many notifications were lost, unless that is to be logged later. The caller holds no
+/* Logs how many notifications were lost, unless they are logged later. The caller holds no
  * lock. */
 void pending_say_lost(struct engine_peer *peer, uint32_t notes);
 /* Called when a region is deregistered: ends the requests here that use it, as uses() says. */
@@ -34,7 +34,7 @@ void pending_forget(struct engine_peer *peer,
 		    bool (*uses)(const struct engine_request *request,
 				 const struct mem_region *region),
 		    const struct mem_region *region);
-/* Ends requests whose deadline has passed. Returns the next deadline; 0: there is none. */
+/* Ends requests whose deadline has passed. Returns the next deadline, or 0 if there is none. */
 int64_t pending_expire(struct engine_peer *peer, int64_t now_ns);
 
 #endif

@@ -144,8 +144,8 @@ static bool reconnect_allowed(struct engine_peer *peer)
 	}
 }
 
-/* Returns the link with that session. NULL: there is none. If the session is its own peer, both
- * of its links have that uuid and are needed, so neither is returned. The caller holds
+/* Returns the link with that session, or NULL if there is none. If the session is its own peer,
+ * both of its links have that uuid and are needed, so neither is returned. The caller holds
  * session.lock. */
 static struct engine_peer *reconnect_linked(struct engine_session *session, const uint8_t *uuid,
 					    bool keyed)

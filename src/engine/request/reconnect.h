@@ -40,8 +40,8 @@ void reconnect_up(struct engine_peer *peer);
 /* Control thread, called when an attempt has ended with `status`. False: the attempt before ended
  * with the same one, so it need not be logged. */
 bool reconnect_failed_anew(struct engine_peer *peer, tcpx_status status);
-/* Control thread, called when notifications were lost with a link. Returns how many are to be
- * logged now; 0: they are logged later, because there is at most one line in 10 s. */
+/* Control thread, called when notifications were lost with a link. Returns how many
+ * to log now, or 0 if they are logged later, because there is at most one line in 10 s. */
 uint32_t reconnect_count_lost(struct engine_peer *peer, uint32_t notes);
 /* Called when the last reference to the peer is dropped: gives up what the peer keeps for
  * dialling again. It is freed with the last peer that keeps it. */

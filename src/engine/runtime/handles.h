@@ -45,7 +45,7 @@ void handle_publish(struct handles *table, void *object);
 void handle_hide(void *object);
 void handle_give(struct handles *table, void *object);
 
-/* Returns the object of an id, without a reference; NULL: there is none. Another thread may
+/* Returns the object of an id, without a reference, or NULL if there is none. Another thread may
  * release the object at any time, so a caller checks the id again under the object's own lock
  * before it does more than look. */
 void *handle_find(struct handles *table, uint64_t id);

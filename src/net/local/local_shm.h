@@ -25,7 +25,7 @@ struct local_lane {
 	_Atomic uint32_t head_wait;
 	_Atomic uint32_t head_closed;		   /* the producer closed in an orderly way */
 	alignas(LOCAL_LINE) _Atomic uint64_t tail; /* the consumer's cursor */
-	/* not 0: the consumer sleeps, and is to be woken when this many bytes are there */
+	/* not 0: the consumer sleeps, and must be woken when this many bytes are there */
 	_Atomic uint32_t tail_wait;
 	_Atomic uint32_t tail_closed; /* the consumer closed in an orderly way */
 };
