@@ -491,8 +491,8 @@ static void case_notify_lost_at_the_end(struct env *env)
 	tcpx_log_set(NULL, NULL, TCPX_LOG_WARN);
 }
 
-/* A close waits for notifications that are on their way. If it returns before its 0.2 s are over, the
- * peer has all of them. */
+/* A close waits for notifications that are on their way. If it returns before its 0.2 s are over,
+ * the peer has all of them. */
 static void case_notify_before_close(struct env *env)
 {
 	enum { COUNT = 20, BYTES = 256 * KIB };

@@ -71,8 +71,9 @@ struct engine_map *share_map_find(struct engine_peer *peer, uint64_t id)
 	return NULL;
 }
 
-/* Returns a channel over shared memory, without a reference. NULL: there is no such channel, because
- * the peer is on another host; or TCPX_GPU_PEER=0 forbids to offer memory; or the link is not up. */
+/* Returns a channel over shared memory, without a reference. NULL: there is no such channel,
+ * because the peer is on another host; or TCPX_GPU_PEER=0 forbids to offer memory; or the link is
+ * not up. */
 struct engine_chan *share_chan(struct engine_peer *peer)
 {
 	if (!peer->link.core_ready || peer->link.core_done || !config_bool(CONFIG_GPU_PEER))
