@@ -26,11 +26,11 @@ if [ ! -f "$dir/build.ninja" ] || [ "$(cat "$dir/.configured" 2>/dev/null)" != "
 	if [ -d "$dir/meson-private" ]; then wipe=--wipe; fi
 	mkdir -p "$dir"
 	# shellcheck disable=SC2086
-	if ! meson setup $wipe "$dir" "$@" >"$dir.setup.log" 2>&1; then
-		cat "$dir.setup.log" >&2
+	if ! log=$(meson setup $wipe "$dir" "$@" 2>&1); then
+		printf '%s\n' "$log" >&2
 		exit 1
 	fi
-	mv "$dir.setup.log" "$dir/setup.log"
+	printf '%s\n' "$log" >"$dir/setup.log"
 	printf '%s\n' "$stamp" >"$dir/.configured"
 fi
 # A first build takes minutes: say so. Of a few files, and in a script, nothing.
