@@ -43,12 +43,12 @@ static void rx_finish(struct world *w, uint32_t channel, uint8_t how)
 	const struct frame *frame = &rx->frame;
 	bool valid = !frame->payload_bytes || how % 8 != 7;
 	bool staged = rx->rx.kind == CORE_RX_REGION ? frame->flags & FRAME_F_STAGED
-						    : rx->rx.kind == CORE_RX_PROG && !rx->scratch &&
+						    : rx->rx.kind == CORE_RX_SEGS && !rx->scratch &&
 							      rx->rx.xfer->local_staged;
 	struct world_later *later = NULL;
 	tcpx_status status = TCPX_OK;
 
-	if (rx->rx.kind == CORE_RX_PROG && !rx->scratch)
+	if (rx->rx.kind == CORE_RX_SEGS && !rx->scratch)
 		FUZZ_CHECK(LIST_ENTRY(rx->rx.xfer, struct world_xfer, x)->active);
 	if (rx->rx.kind == CORE_RX_NOTE && !rx->scratch)
 		memset(rx->rx.note->data + frame->linear, how, frame->payload_bytes);
@@ -56,7 +56,7 @@ static void rx_finish(struct world *w, uint32_t channel, uint8_t how)
 		if (how % 4 && frame->offset && frame->offset < 1u << 30)
 			world_push(w, frame);
 		else
-			core_push_refuse(&w->link, frame->xfer, TCPX_ERR_REMOTE_KEY);
+			core_resp_refuse(&w->link, frame->xfer, TCPX_ERR_REMOTE_KEY);
 	}
 	if (rx->rx.kind == CORE_RX_REGION && how % 8 == 6)
 		status = TCPX_ERR_REMOTE_RANGE;
@@ -68,7 +68,7 @@ static void rx_finish(struct world *w, uint32_t channel, uint8_t how)
 			.channel = channel,
 			.epoch = frame->epoch,
 			.seq = frame->seq,
-			.id = rx->rx.kind == CORE_RX_PROG ? rx->rx.xfer->id : 0,
+			.id = rx->rx.kind == CORE_RX_SEGS ? rx->rx.xfer->id : 0,
 			.bytes = frame->payload_bytes,
 			.staged = frame->flags & FRAME_F_REF ? 0 : frame->payload_bytes,
 		};
@@ -177,10 +177,10 @@ static void rx_continue(struct world *w, struct wire_cursor *in)
 }
 
 /* The owner of the memory that a frame is read from. */
-static struct world_xfer *owner_of(struct world *w, const struct core_prog *prog)
+static struct world_xfer *owner_of(struct world *w, const struct core_segs *segs)
 {
 	for (uint32_t i = 0; i < WORLD_XFERS; i++)
-		if (w->xfers[i] && &w->xfers[i]->prog == prog)
+		if (w->xfers[i] && &w->xfers[i]->segs == segs)
 			return w->xfers[i];
 	return NULL;
 }
@@ -198,14 +198,14 @@ static void send_frames(struct world *w, struct wire_cursor *in)
 			tx->aborted |= core_tx_resume(&w->link, channel);
 		} else if (core_tx_next(&w->link, channel, &tx->tx)) {
 			tx->aborted = false;
-			tx->xfer = owner_of(w, tx->tx.prog);
+			tx->xfer = owner_of(w, tx->tx.segs);
 		} else {
 			return;
 		}
 		if (tx->xfer && !tx->aborted)
 			FUZZ_CHECK(tx->xfer->active);
-		if (tx->tx.prog && !tx->aborted) /* a push is freed when it ends */
-			FUZZ_CHECK(tx->tx.prog->seg[tx->tx.at.seg].linear <= tx->tx.prog->total);
+		if (tx->tx.segs && !tx->aborted) /* a read response is freed when it ends */
+			FUZZ_CHECK(tx->tx.segs->seg[tx->tx.at.seg].linear <= tx->tx.segs->total);
 		if (tx->tx.bytes && !tx->aborted && tx->tx.frame.payload_bytes)
 			FUZZ_CHECK(
 				((const uint8_t *)tx->tx.bytes)[tx->tx.frame.payload_bytes - 1] ==
@@ -294,9 +294,9 @@ static void small_things(struct world *w, struct wire_cursor *in)
 		w->no_memory = true;
 		break;
 	case 6:
-		if (!list_empty(&w->link.pushes))
-			core_push_stop(&w->link,
-				       LIST_ENTRY(w->link.pushes.next, struct core_push, node),
+		if (!list_empty(&w->link.resps))
+			core_resp_stop(&w->link,
+				       LIST_ENTRY(w->link.resps.next, struct core_resp, node),
 				       TCPX_ERR_DEREGISTERED);
 		break;
 	case 7:

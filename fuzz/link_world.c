@@ -9,7 +9,7 @@ enum {
 	POST_NOTIFY = 8,
 	POST_TIMED = 16,
 	POST_BY_REF = 1 << 14, /* behind the notification's size */
-	POST_BY_LANE = 1 << 15,
+	POST_BY_PRIO = 1 << 15,
 };
 
 static void op_ended(void *arg, struct core_xfer *x)
@@ -23,14 +23,14 @@ static void op_ended(void *arg, struct core_xfer *x)
 	xfer->active = false;
 }
 
-static void op_push_ended(void *arg, struct core_push *push)
+static void op_resp_ended(void *arg, struct core_resp *resp)
 {
 	struct world *w = arg;
 
-	FUZZ_CHECK(push->refs == 0);
-	w->pushes--;
-	free(push->prog.seg);
-	free(push);
+	FUZZ_CHECK(resp->refs == 0);
+	w->resps--;
+	free(resp->segs.seg);
+	free(resp);
 }
 
 static void op_kick(void *arg, uint32_t channel)
@@ -149,7 +149,7 @@ static tcpx_status op_deliver(void *arg, struct core_xfer *x, const void *data, 
 	struct world_later *later;
 	uint8_t first;
 
-	FUZZ_CHECK(xfer->active && bytes && bytes <= x->prog->total);
+	FUZZ_CHECK(xfer->active && bytes && bytes <= x->segs->total);
 	memcpy(&first, (const uint8_t *)data + bytes - 1, 1);
 	later = x->local_staged ? world_later_new(w) : NULL;
 	if (!later)
@@ -200,7 +200,7 @@ static void op_fail(void *arg, tcpx_status status)
 
 static const struct core_ops ops = {
 	.ended = op_ended,
-	.push_ended = op_push_ended,
+	.resp_ended = op_resp_ended,
 	.kick = op_kick,
 	.close_channel = op_close_channel,
 	.fence = op_fence,
@@ -299,21 +299,21 @@ void world_later_end(struct world *w, uint32_t index, tcpx_status status)
 
 void world_push(struct world *w, const struct frame *frame)
 {
-	struct core_push *push = calloc(1, sizeof(*push));
+	struct core_resp *resp = calloc(1, sizeof(*resp));
 	struct core_seg *seg = calloc(3, sizeof(*seg));
 
-	FUZZ_CHECK(push && seg);
+	FUZZ_CHECK(resp && seg);
 	seg[1].linear = frame->offset / 2 ? frame->offset / 2 : frame->offset;
 	seg[2].linear = frame->offset;
-	push->prog = (struct core_prog){
+	resp->segs = (struct core_segs){
 		.total = frame->offset, .nseg = seg[1].linear < frame->offset ? 2 : 1, .seg = seg};
-	push->job.peer_xfer = frame->xfer;
-	push->job.linear_base = frame->linear;
-	push->job.path = frame->flags & FRAME_F_REF ? CORE_PATH_REFERENCE : CORE_PATH_STREAM;
-	push->job.by_lane =
-		frame->key == FRAME_READ_BY_LANE && push->job.path != CORE_PATH_REFERENCE;
-	w->pushes++;
-	core_push_start(&w->link, push);
+	resp->job.peer_xfer = frame->xfer;
+	resp->job.linear_base = frame->linear;
+	resp->job.path = frame->flags & FRAME_F_REF ? CORE_PATH_REFERENCE : CORE_PATH_STREAM;
+	resp->job.by_prio =
+		frame->key == FRAME_READ_BY_PRIO && resp->job.path != CORE_PATH_REFERENCE;
+	w->resps++;
+	core_resp_start(&w->link, resp);
 }
 
 void world_post(struct world *w, uint32_t slot, enum tcpx_op op, uint32_t total, uint32_t flags)
@@ -329,7 +329,7 @@ void world_post(struct world *w, uint32_t slot, enum tcpx_op op, uint32_t total,
 	FUZZ_CHECK(xfer);
 	xfer->seg[1].linear = total / 3 ? total / 3 : total;
 	xfer->seg[2].linear = total;
-	xfer->prog = (struct core_prog){.total = total,
+	xfer->segs = (struct core_segs){.total = total,
 					.nseg = !total			      ? 0
 						: xfer->seg[1].linear < total ? 2
 									      : 1,
@@ -339,7 +339,7 @@ void world_post(struct world *w, uint32_t slot, enum tcpx_op op, uint32_t total,
 					.nlocal = 1,
 					.nremote = 1};
 	xfer->x.op = op;
-	xfer->x.prog = op == TCPX_OP_NOTIFY ? NULL : &xfer->prog;
+	xfer->x.segs = op == TCPX_OP_NOTIFY ? NULL : &xfer->segs;
 	xfer->x.notify = note;
 	xfer->x.notify_bytes = flags >> 5 & 0x1ff;
 	xfer->x.has_notify = (op == TCPX_OP_WRITE || op == TCPX_OP_READ) && flags & POST_NOTIFY;
@@ -349,7 +349,7 @@ void world_post(struct world *w, uint32_t slot, enum tcpx_op op, uint32_t total,
 	xfer->x.path = flags & POST_BY_REF && total ? CORE_PATH_REFERENCE : CORE_PATH_STREAM;
 	if (xfer->x.path == CORE_PATH_REFERENCE && (op == TCPX_OP_WRITE || op == TCPX_OP_READ))
 		xfer->x.remote_staged = xfer->x.local_staged = false;
-	xfer->x.by_lane = flags & POST_BY_LANE && xfer->x.path != CORE_PATH_REFERENCE &&
+	xfer->x.by_prio = flags & POST_BY_PRIO && xfer->x.path != CORE_PATH_REFERENCE &&
 			  !xfer->x.remote_staged && !xfer->x.local_staged;
 	xfer->x.deadline_ns = flags & POST_TIMED ? 100 : 0;
 	xfer->active = true;
@@ -384,7 +384,7 @@ void world_close(struct world *w)
 		world_release(w, i);
 	}
 	core_link_fini(&w->link);
-	FUZZ_CHECK(w->pushes == 0);
+	FUZZ_CHECK(w->resps == 0);
 	FUZZ_CHECK(w->memory == 0);
 	FUZZ_CHECK(w->pool == WORLD_POOL);
 }

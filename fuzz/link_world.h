@@ -6,7 +6,7 @@
 #include "core/link.h"
 #include "target.h"
 
-#define WORLD_CHANNELS 3 /* the lane and two bulk channels */
+#define WORLD_CHANNELS 3 /* the priority channel and two bulk channels */
 #define WORLD_XFERS 8
 #define WORLD_LATER 64	      /* commits and deliveries under way */
 #define WORLD_POOL (1u << 20) /* staging */
@@ -17,7 +17,7 @@
 /* One request of ours. It is freed while final, so that a sanitizer sees a late use. */
 struct world_xfer {
 	struct core_xfer x;
-	struct core_prog prog;
+	struct core_segs segs;
 	struct core_seg seg[4];
 	uint64_t remote[1];
 	void *local[1];
@@ -58,7 +58,7 @@ struct world {
 	uint32_t takes;
 	uint64_t unread; /* bytes of notifications not consumed */
 	uint32_t notes;	 /* how many */
-	uint32_t pushes; /* alive */
+	uint32_t resps;	 /* alive */
 	bool no_memory;	 /* the next allocation fails */
 	bool failed;
 	tcpx_status why;

@@ -98,7 +98,7 @@ enum frame_credit {
 enum frame_note { FRAME_NOTE_ATTACHED = 0, FRAME_NOTE_ALONE = 1, FRAME_NOTE_BEHIND = 2 };
 /* A READ_REQ's key: on which channel the data should be sent; the responder may choose another.
  * BY_LANE: on the priority channel. */
-enum frame_read { FRAME_READ_ANYHOW = 0, FRAME_READ_BY_LANE = 1 };
+enum frame_read { FRAME_READ_ANYHOW = 0, FRAME_READ_BY_PRIO = 1 };
 enum frame_cancel { FRAME_CANCEL_READ = 1, FRAME_CANCEL_SEND = 2 };
 enum frame_share {
 	FRAME_SHARE_OFFER = 1, /* offset = region key or 0, linear = channel of the lease, epoch;

@@ -13,7 +13,7 @@
 
 struct core_notify_in;
 struct core_note;
-struct core_push;
+struct core_resp;
 struct core_xfer;
 
 enum core_chan_state {
@@ -29,12 +29,12 @@ struct core_io {
 	bool in_call; /* the transport has the buffers */
 	/* its bytes are given up: the rest is sent from or received into scratch memory */
 	bool aborted;
-	/* the reference count of `xfer`, `push` or `note`, in which this frame counts 1; NULL:
-	 * none */
+	/* the reference count of `xfer`, `resp` or `note`, in which this frame counts
+	 * 1; NULL: none */
 	uint32_t *refs;
-	/* whose memory the frame uses; at most one of xfer, push and note is set */
+	/* whose memory the frame uses; at most one of xfer, read response and note is set */
 	struct core_xfer *xfer;
-	struct core_push *push;
+	struct core_resp *resp;
 	/* receiving: bytes of staging that this frame took and has not handed to a commit */
 	uint32_t staged;
 	struct core_note *note;

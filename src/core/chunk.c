@@ -21,10 +21,10 @@ static bool chunk_needs_ack(const struct core_link *link, const struct core_job 
 		return link->notify.flush ||
 		       LIST_ENTRY(job, const struct core_note, job)->xfer != NULL;
 	/* A read response: the peer's READ counts its bytes itself. So one that is small and not
-	 * marked by_lane needs no acknowledgement, unless a quarter of the READs that our hello
+	 * marked by_prio needs no acknowledgement, unless a quarter of the READs that our hello
 	 * allows the peer are being served. */
-	case CORE_JOB_PUSH:
-		return !job->small || job->by_lane ||
+	case CORE_JOB_RESP:
+		return !job->small || job->by_prio ||
 		       link->npushes * 4 >= link->cfg.credit_in[FRAME_CREDIT_READ];
 	default:
 		return false;
@@ -83,8 +83,8 @@ struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan
 static void chunk_job_check(struct core_link *link, struct core_job *job)
 {
 	switch (job->kind) {
-	case CORE_JOB_PUSH:
-		core_push_check(link, core_job_push(job));
+	case CORE_JOB_RESP:
+		core_resp_check(link, core_job_resp(job));
 		break;
 	case CORE_JOB_NOTE:
 		core_note_check(link, core_job_note(job));
@@ -212,8 +212,8 @@ void core_chan_stuck(struct core_link *link, uint32_t channel, tcpx_status statu
 		return;
 	if (!job->stalled)
 		job->stalled = true;
-	else if (job->kind == CORE_JOB_PUSH)
-		core_push_stop(link, core_job_push(job), TCPX_ERR_REMOTE);
+	else if (job->kind == CORE_JOB_RESP)
+		core_resp_stop(link, core_job_resp(job), TCPX_ERR_REMOTE);
 	else
 		core_xfer_cancel(link, core_job_xfer(job), status);
 }

@@ -3,16 +3,17 @@
  * taken back. */
 #include "core/link_priv.h"
 
-/* The reference count of the job's transfer or push, in which each copy under way counts 1. */
+/* The reference count of the job's transfer or read response, in which each copy under way
+ * counts 1. */
 static uint32_t *fill_refs(struct core_job *job)
 {
-	return job->kind == CORE_JOB_PUSH ? &core_job_push(job)->refs : &core_job_xfer(job)->refs;
+	return job->kind == CORE_JOB_RESP ? &core_job_resp(job)->refs : &core_job_xfer(job)->refs;
 }
 
 static void fill_job_check(struct core_link *link, struct core_job *job)
 {
-	if (job->kind == CORE_JOB_PUSH)
-		core_push_check(link, core_job_push(job));
+	if (job->kind == CORE_JOB_RESP)
+		core_resp_check(link, core_job_resp(job));
 	else
 		core_xfer_check(link, core_job_xfer(job));
 }
@@ -55,7 +56,7 @@ bool core_fill_next(struct core_link *link, struct core_fill *out_fill)
 				       .at = at,
 				       .linear = job->fill.begun,
 				       .ahead = core_fill_is_ahead(link, job)};
-	out_fill->bytes = (uint32_t)core_cursor_advance(job->prog, &at, bytes, CORE_PIECES_MAX,
+	out_fill->bytes = (uint32_t)core_cursor_advance(job->segs, &at, bytes, CORE_PIECES_MAX,
 							&out_fill->pieces);
 	return true;
 }
@@ -65,7 +66,7 @@ void core_fill_begin(struct core_link *link, const struct core_fill *fill)
 	struct core_job *job = fill->job;
 	uint32_t pieces;
 
-	core_cursor_advance(job->prog, &job->fill.at, fill->bytes, CORE_PIECES_MAX, &pieces);
+	core_cursor_advance(job->segs, &job->fill.at, fill->bytes, CORE_PIECES_MAX, &pieces);
 	job->fill.begun += fill->bytes;
 	job->fill.quantum += fill->bytes;
 	++*fill_refs(job);
@@ -78,11 +79,11 @@ void core_fill_begin(struct core_link *link, const struct core_fill *fill)
 	}
 }
 
-/* Ends the transfer or push whose source could not be copied. */
+/* Ends the transfer or read response whose source could not be copied. */
 static void fill_job_fail(struct core_link *link, struct core_job *job, tcpx_status status)
 {
-	if (job->kind == CORE_JOB_PUSH)
-		core_push_stop(link, core_job_push(job), TCPX_ERR_REMOTE);
+	if (job->kind == CORE_JOB_RESP)
+		core_resp_stop(link, core_job_resp(job), TCPX_ERR_REMOTE);
 	else
 		core_xfer_end(link, core_job_xfer(job), status);
 }

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
-#include "core/prog.h"
+#include "core/segs.h"
 #include <tcpx/types.h>
 
 struct core_job;

@@ -5,43 +5,43 @@
 /* Appends the chunk to those that its job sends again. Returns 0, or -1 if there is no memory. */
 int core_retransmit_add(struct core_link *link, const struct core_chunk *chunk)
 {
-	struct core_retransmit *redo = link->retransmit_pool, **tail = &chunk->job->retransmit;
+	struct core_retransmit *retx = link->retransmit_pool, **tail = &chunk->job->retransmit;
 
-	if (redo)
-		link->retransmit_pool = redo->next;
+	if (retx)
+		link->retransmit_pool = retx->next;
 	else
-		redo = link->cfg.ops->alloc(link->cfg.arg, sizeof(*redo));
-	if (!redo)
+		retx = link->cfg.ops->alloc(link->cfg.arg, sizeof(*retx));
+	if (!retx)
 		return -1;
-	*redo = (struct core_retransmit){.at = chunk->at,
+	*retx = (struct core_retransmit){.at = chunk->at,
 					 .linear = chunk->linear,
 					 .bytes = chunk->bytes,
 					 .pieces = chunk->pieces,
 					 .type = chunk->type};
 	while (*tail)
 		tail = &(*tail)->next;
-	*tail = redo;
+	*tail = retx;
 	return 0;
 }
 
 /* Removes the first chunk that the job is to send again. */
 void core_retransmit_pop(struct core_link *link, struct core_job *job)
 {
-	struct core_retransmit *redo = job->retransmit;
+	struct core_retransmit *retx = job->retransmit;
 
-	job->retransmit = redo->next;
-	redo->next = link->retransmit_pool;
-	link->retransmit_pool = redo;
+	job->retransmit = retx->next;
+	retx->next = link->retransmit_pool;
+	link->retransmit_pool = retx;
 }
 
 void core_retransmit_free(struct core_link *link, struct core_job *job)
 {
 	while (job->retransmit) {
-		struct core_retransmit *redo = job->retransmit;
+		struct core_retransmit *retx = job->retransmit;
 
-		job->retransmit = redo->next;
-		redo->next = link->retransmit_pool;
-		link->retransmit_pool = redo;
+		job->retransmit = retx->next;
+		retx->next = link->retransmit_pool;
+		link->retransmit_pool = retx;
 	}
 }
 

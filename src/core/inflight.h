@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "core/path.h"
-#include "core/prog.h"
+#include "core/segs.h"
 #include "core/rxseq.h"
 
 /* after so many bytes at most, a frame asks for an acknowledgement */

@@ -9,12 +9,12 @@
 #include "base/list.h"
 #include "core/fill.h"
 #include "core/path.h"
-#include "core/prog.h"
+#include "core/segs.h"
 
 struct core_retransmit;
 
-/* the priority channel: for small jobs, and for those marked by_lane */
-#define CORE_LANE 0
+/* the priority channel: for small jobs, and for those marked by_prio */
+#define CORE_PRIO 0
 /* the priority channel and 63 bulk ones, so that a mask of channels has 64 bits */
 #define CORE_CHANNELS_MAX 64
 #define CORE_SMALL_BYTES (16u << 10)  /* largest eager SEND; largest small job by default */
@@ -48,16 +48,16 @@ enum core_job_kind {
 	CORE_JOB_WRITE = 1, /* DATA frames of a core_xfer */
 	CORE_JOB_REQUEST,   /* READ_REQ frames of a core_xfer */
 	CORE_JOB_SEND,	    /* SEND or RTS, then SDATA frames of a core_xfer */
-	CORE_JOB_PUSH,	    /* RDATA frames of a core_push */
+	CORE_JOB_RESP,	    /* RDATA frames of a core_resp */
 	CORE_JOB_NOTE,	    /* NOTIFY frames of a core_note */
 };
 
-/* Embedded in a transfer, a push or a note. */
+/* Embedded in a transfer, a read response or a note. */
 struct core_job {
 	struct list_node node; /* in one of the lists of core_sendq */
 	enum core_job_kind kind;
 	/* queued: in a list of core_sendq; small: goes by the priority channel; stopped: nothing
-	 * more is cut, because the transfer or push is ending */
+	 * more is cut, because the transfer or read response is ending */
 	bool queued, small, stopped;
 	bool announced; /* SEND: its SEND or RTS frame was cut; NOTE: a frame of it was cut */
 	bool staged;	/* the destination is staged: chunks wait for grants */
@@ -65,11 +65,11 @@ struct core_job {
 	/* how its chunks go; if not STREAM, the source is read until the peer has acknowledged
 	 * the chunk */
 	enum core_path path;
-	bool by_lane; /* it goes by the priority channel, whatever its size */
+	bool by_prio; /* it goes by the priority channel, whatever its size */
 	bool stalled; /* a channel ended because a plugin did not send a message of this job */
 	bool cleared; /* SEND: the peer answered with CTS, so its RECV is known */
 	int32_t priority;
-	const struct core_prog *prog; /* NULL for notes */
+	const struct core_segs *segs; /* NULL for notes */
 	struct core_cursor at;
 	uint64_t linear, end; /* next byte to cut; where cutting stops */
 	/* number of the peer's request in frames; PUSH: its READ; SEND: its RECV */

@@ -17,11 +17,11 @@ static inline bool core_carries_messages(const struct core_link *link, uint32_t 
 	return channel > core_stream_channels(link);
 }
 
-/* Whether the job goes by the priority channel: it is short, or marked by_lane. A short job whose
+/* Whether the job goes by the priority channel: it is short, or marked by_prio. A short job whose
  * chunks are messages of a plugin does not: these have channels of their own. */
 static inline bool core_job_is_small(const struct core_link *link, const struct core_job *job)
 {
-	return job->by_lane ||
+	return job->by_prio ||
 	       (job->end <= link->cfg.small_bytes && job->path != CORE_PATH_MESSAGE);
 }
 

@@ -41,7 +41,7 @@ tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg
 	list_init(&link->fillq.ahead);
 	list_init(&link->active);
 	core_sendrecv_init(&link->sendrecv);
-	list_init(&link->pushes);
+	list_init(&link->resps);
 	core_notify_init(&link->notify, &link->cfg);
 	core_cover_init(link);
 	for (kind = 0; kind < FRAME_CREDIT_STAGE; kind++)
@@ -97,10 +97,10 @@ void core_link_fini(struct core_link *link)
 	for (i = 0; i < CORE_CHANNELS_MAX; i++)
 		chan_memory_free(link, &link->chan[i]);
 	while (link->retransmit_pool) {
-		struct core_retransmit *redo = link->retransmit_pool;
+		struct core_retransmit *retx = link->retransmit_pool;
 
-		link->retransmit_pool = redo->next;
-		ops->free(arg, redo, sizeof(*redo));
+		link->retransmit_pool = retx->next;
+		ops->free(arg, retx, sizeof(*retx));
 	}
 	if (link->xfers.count) {
 		ops->free(arg, link->xfers.slots, link->xfers.count * sizeof(*link->xfers.slots));
@@ -157,21 +157,21 @@ static void chan_forget_ring(struct core_link *link, struct core_chan *chan)
 	inflight->acked_seq = inflight->next_seq - 1;
 }
 
-/* Ends all transfers and pushes. One whose memory is still in use ends when the last reference to
- * it is dropped: by core_io_drop() for example. */
+/* Ends all transfers and read responses. One whose memory is still in use ends when the last
+ * reference to it is dropped: by core_io_drop() for example. */
 static void link_end_requests(struct core_link *link, tcpx_status status)
 {
 	struct list_node *pos, *tmp;
 
-	LIST_FOREACH_SAFE(pos, tmp, &link->pushes) {
-		struct core_push *push = LIST_ENTRY(pos, struct core_push, node);
+	LIST_FOREACH_SAFE(pos, tmp, &link->resps) {
+		struct core_resp *resp = LIST_ENTRY(pos, struct core_resp, node);
 
-		if (push->job.stopped)
+		if (resp->job.stopped)
 			/* ends now, or at core_link_unlease() if the peer may still read the
 			 * source */
-			core_push_check(link, push);
+			core_resp_check(link, resp);
 		else
-			core_push_stop(link, push, status);
+			core_resp_stop(link, resp, status);
 	}
 	LIST_FOREACH_SAFE(pos, tmp, &link->active) {
 		struct core_xfer *xfer = LIST_ENTRY(pos, struct core_xfer, node);
@@ -276,11 +276,11 @@ struct core_xfer *core_xfer_after(const struct core_link *link, const struct cor
 	return next == &link->active ? NULL : LIST_ENTRY(next, struct core_xfer, node);
 }
 
-struct core_push *core_push_after(const struct core_link *link, const struct core_push *push)
+struct core_resp *core_resp_after(const struct core_link *link, const struct core_resp *resp)
 {
-	struct list_node *next = push ? push->node.next : link->pushes.next;
+	struct list_node *next = resp ? resp->node.next : link->resps.next;
 
-	return next == &link->pushes ? NULL : LIST_ENTRY(next, struct core_push, node);
+	return next == &link->resps ? NULL : LIST_ENTRY(next, struct core_resp, node);
 }
 
 uint32_t core_chan_epoch(const struct core_link *link, uint32_t channel)
@@ -310,11 +310,11 @@ void core_link_strand(struct core_link *link, tcpx_status status)
 {
 	struct list_node *pos, *tmp;
 
-	LIST_FOREACH_SAFE(pos, tmp, &link->pushes) {
-		struct core_push *push = LIST_ENTRY(pos, struct core_push, node);
+	LIST_FOREACH_SAFE(pos, tmp, &link->resps) {
+		struct core_resp *resp = LIST_ENTRY(pos, struct core_resp, node);
 
-		if (push->job.path == CORE_PATH_MESSAGE)
-			core_push_stop(link, push, TCPX_ERR_REMOTE);
+		if (resp->job.path == CORE_PATH_MESSAGE)
+			core_resp_stop(link, resp, TCPX_ERR_REMOTE);
 	}
 	LIST_FOREACH_SAFE(pos, tmp, &link->active) {
 		struct core_xfer *xfer = LIST_ENTRY(pos, struct core_xfer, node);

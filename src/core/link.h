@@ -39,19 +39,19 @@ void core_link_fini(struct core_link *link);
  * at the most. */
 void core_link_refs(struct core_link *link, uint64_t bytes);
 
-/* Ends the link: every transfer ends with `status`, every push and notification is dropped. No
- * channel may be inside a call of its transport, except those that core_chan_stays() has named,
- * whose transfers end in core_chan_left(). A second call does nothing. */
+/* Ends the link: every transfer ends with `status`, every read response and notification is
+ * dropped. No channel may be inside a call of its transport, except those that core_chan_stays()
+ * has named, whose transfers end in core_chan_left(). A second call does nothing. */
 void core_link_fail(struct core_link *link, tcpx_status status);
 /* Called before core_link_fail() if the peer may go on reading sources by reference: transfers
- * and pushes that have such chunks in flight end only at core_link_unlease(). */
+ * and read responses that have such chunks in flight end only at core_link_unlease(). */
 void core_link_lease(struct core_link *link);
 void core_link_unlease(struct core_link *link);
 
-/* Iterate over the transfers and pushes under way, oldest first: NULL gives the first one, the last
- * one gives NULL. To end the current one, call this before. */
+/* Iterate over the transfers and read responses under way, oldest first: NULL gives the first
+ * one, the last one gives NULL. To end the current one, call this before. */
 struct core_xfer *core_xfer_after(const struct core_link *link, const struct core_xfer *xfer);
-struct core_push *core_push_after(const struct core_link *link, const struct core_push *push);
+struct core_resp *core_resp_after(const struct core_link *link, const struct core_resp *resp);
 
 /* Channels. The epoch of the channel's last connection; 0: there was none. */
 uint32_t core_chan_epoch(const struct core_link *link, uint32_t channel);
@@ -116,14 +116,14 @@ void core_note_consumed(struct core_link *link, uint64_t bytes, bool empty);
  * ops->note_ended() tells of each for which no request waits. */
 void core_link_ask(struct core_link *link);
 
-/* Serves one requested piece of a READ of the peer. The engine has filled push->prog, job.peer_xfer
+/* Serves one requested piece of a READ of the peer. The engine has filled resp->segs, job.peer_xfer
  * and job.linear_base. */
-void core_push_start(struct core_link *link, struct core_push *push);
+void core_resp_start(struct core_link *link, struct core_resp *resp);
 /* Refuses a READ of the peer, which ends there with `status`. */
-void core_push_refuse(struct core_link *link, uint64_t xfer_id, tcpx_status status);
+void core_resp_refuse(struct core_link *link, uint64_t xfer_id, tcpx_status status);
 /* Stops serving a READ, because its source region goes away for example: the READ ends at the peer
  * with `status`. */
-void core_push_stop(struct core_link *link, struct core_push *push, tcpx_status status);
+void core_resp_stop(struct core_link *link, struct core_resp *resp, tcpx_status status);
 
 /* Whether the link waits for the shared staging pool; then call core_stage_more() when some is
  * free. */

@@ -17,7 +17,7 @@ struct core_notify_in;
 /* The effects. They are called under the link's lock and must not call the core. */
 struct core_ops {
 	void (*ended)(void *arg, struct core_xfer *xfer);      /* xfer->status is final */
-	void (*push_ended)(void *arg, struct core_push *push); /* the callee frees push */
+	void (*resp_ended)(void *arg, struct core_resp *resp); /* the callee frees read response */
 	/* The channel was idle and now has something to send, or its sender is to take back the
 	 * buffers of a frame that was aborted. */
 	void (*kick)(void *arg, uint32_t channel);

@@ -26,12 +26,12 @@ void core_xfer_check(struct core_link *link, struct core_xfer *xfer);
 void core_io_release(struct core_link *link, struct core_io *io);
 void core_io_abort(struct core_link *link, struct core_io *io);
 void core_tx_abort(struct core_link *link, struct core_chan *chan);
-void core_io_ref(struct core_io *io, struct core_xfer *xfer, struct core_push *push);
+void core_io_ref(struct core_io *io, struct core_xfer *xfer, struct core_resp *resp);
 void core_io_ref_note(struct core_io *io, struct core_note *note);
 
-/* push.c */
-void core_push_check(struct core_link *link, struct core_push *push);
-void core_push_cancel(struct core_link *link, uint64_t xfer_id);
+/* resp.c */
+void core_resp_check(struct core_link *link, struct core_resp *resp);
+void core_resp_cancel(struct core_link *link, uint64_t xfer_id);
 
 /* link_rx.c */
 void core_rx_lost(struct core_link *link, struct core_chan *chan);

@@ -35,8 +35,8 @@ static tcpx_status rx_begin_request(struct core_link *link, struct core_chan *ch
 	    frame->payload_bytes > end - xfer->arrived)
 		return TCPX_ERR_PROTOCOL;
 	xfer->arrived += frame->payload_bytes;
-	rx->kind = CORE_RX_PROG;
-	rx->prog = xfer->prog;
+	rx->kind = CORE_RX_SEGS;
+	rx->segs = xfer->segs;
 	rx->xfer = xfer;
 	rx->linear = frame->linear;
 	core_io_ref(&chan->rx, xfer, NULL);
@@ -94,7 +94,7 @@ static tcpx_status rx_begin_type(struct core_link *link, struct core_chan *chan,
 		return status;
 	case FRAME_READ_REQ:
 		rx->kind = CORE_RX_LIST;
-		return !frame->payload_bytes && frame->key <= FRAME_READ_BY_LANE &&
+		return !frame->payload_bytes && frame->key <= FRAME_READ_BY_PRIO &&
 				       core_link_charge(link, FRAME_CREDIT_READ, 1)
 			       ? TCPX_OK
 			       : TCPX_ERR_PROTOCOL;
@@ -360,7 +360,7 @@ static tcpx_status rx_act(struct core_link *link, struct core_chan *chan, const 
 	case FRAME_CANCEL:
 		if (frame->key != FRAME_CANCEL_READ)
 			return core_send_cancelled(link, frame);
-		core_push_cancel(link, frame->xfer);
+		core_resp_cancel(link, frame->xfer);
 		break;
 	case FRAME_NACK:
 		core_chunk_refuse(link, chan, frame->linear, core_status_unpack(frame->offset));

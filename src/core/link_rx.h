@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/frame.h"
-#include "core/prog.h"
+#include "core/segs.h"
 #include "core/xfer.h"
 #include <tcpx/types.h>
 
@@ -17,8 +17,8 @@ enum core_rx_kind {
 	CORE_RX_NONE = 0, /* no payload: the caller calls core_rx_end() at once */
 	CORE_RX_SCRATCH,  /* read the payload and drop it */
 	CORE_RX_REGION,	  /* DATA: the engine resolves key, offset and table */
-	/* RDATA, SDATA: receive into the local side of `prog`, from `linear` on */
-	CORE_RX_PROG,
+	/* RDATA, SDATA: receive into the local side of `segs`, from `linear` on */
+	CORE_RX_SEGS,
 	CORE_RX_MESSAGE, /* an eager SEND: collect the payload for core_rx_end */
 	CORE_RX_NOTE,	 /* NOTIFY: receive into note->data, from `linear` on */
 	CORE_RX_LIST,	 /* READ_REQ: the table lists the pieces that the peer wants to read */
@@ -26,14 +26,14 @@ enum core_rx_kind {
 /* Where the payload of an arriving frame goes. */
 struct core_rx {
 	enum core_rx_kind kind;
-	const struct core_prog *prog; /* PROG: the segment list of `xfer` */
+	const struct core_segs *segs; /* PROG: the segment list of `xfer` */
 	struct core_xfer *xfer;
 	struct core_notify_in *note; /* of a NOTIFY frame */
 	uint64_t linear;	     /* offset of the payload in its transfer or notification */
 };
 /* A well-formed header arrived: says in *out_rx where its payload goes. The receive call counts as
  * begun. ERR_PROTOCOL ends the link. ERR_NO_MEMORY ends the channel, and the peer sends the frame
- * again on another one. For a READ_REQ the engine calls core_push_start() or core_push_refuse()
+ * again on another one. For a READ_REQ the engine calls core_resp_start() or core_resp_refuse()
  * before core_rx_end(). */
 tcpx_status core_rx_begin(struct core_link *link, uint32_t channel, const struct frame *frame,
 			  struct core_rx *out_rx);

@@ -43,7 +43,7 @@ struct core_link {
 	struct core_sendrecv sendrecv;
 	struct core_notify notify;
 	struct core_cover cover;
-	struct list_node pushes; /* core_push: READs of the peer that are served */
+	struct list_node resps; /* core_resp: READs of the peer that are served */
 
 	struct core_credit credit[FRAME_CREDIT_STAGE]; /* by kind */
 	struct core_stage_out stage_out;	       /* staging at the peer, for our chunks */

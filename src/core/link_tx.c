@@ -98,7 +98,7 @@ static bool tx_next_ctl(struct core_link *link, struct core_chan *chan, struct c
 static bool tx_cut_send(struct core_link *link, struct core_chan *chan, struct core_xfer *xfer,
 			struct core_tx *tx)
 {
-	uint64_t total = xfer->prog->total;
+	uint64_t total = xfer->segs->total;
 	struct core_job *job = &xfer->job;
 	uint32_t pieces = 0;
 
@@ -114,8 +114,8 @@ static bool tx_cut_send(struct core_link *link, struct core_chan *chan, struct c
 	if (xfer->send.eager) {
 		struct core_cursor at = {0};
 
-		tx->prog = xfer->prog;
-		core_cursor_advance(xfer->prog, &at, total, UINT32_MAX, &pieces);
+		tx->segs = xfer->segs;
+		core_cursor_advance(xfer->segs, &at, total, UINT32_MAX, &pieces);
 		tx->pieces = pieces;
 		tx->frame.payload_bytes = (uint32_t)total;
 	} else {
@@ -144,20 +144,20 @@ static void tx_set_frame(struct core_job *job, struct core_tx *tx, uint64_t line
 		frame->xfer = core_job_xfer(job)->id;
 		tx->table = tx->pieces > 1;
 		if (!tx->table) {
-			const struct core_seg *seg = &job->prog->seg[tx->at.seg];
+			const struct core_seg *seg = &job->segs->seg[tx->at.seg];
 
-			frame->key = job->prog->remote[seg->remote];
+			frame->key = job->segs->remote[seg->remote];
 			frame->offset = seg->remote_off + tx->at.off;
 		}
 		break;
 	case CORE_JOB_REQUEST:
 		frame->type = FRAME_READ_REQ;
 		frame->xfer = core_job_xfer(job)->id;
-		frame->key = job->by_lane ? FRAME_READ_BY_LANE : FRAME_READ_ANYHOW;
+		frame->key = job->by_prio ? FRAME_READ_BY_PRIO : FRAME_READ_ANYHOW;
 		frame->offset = bytes;
 		tx->table = true;
 		break;
-	case CORE_JOB_PUSH:
+	case CORE_JOB_RESP:
 		frame->type = FRAME_RDATA;
 		frame->xfer = job->peer_xfer;
 		frame->linear = linear + job->linear_base;
@@ -262,10 +262,10 @@ static bool tx_cut(struct core_link *link, struct core_chan *chan, struct core_j
 	    link->ref_bytes >= link->cfg.ref_window)
 		return false;
 	tx->at = at;
-	tx->prog = job->prog;
+	tx->segs = job->segs;
 	tx->job = job;
-	if (job->prog) {
-		uint64_t took = core_cursor_advance(job->prog, &at, bytes,
+	if (job->segs) {
+		uint64_t took = core_cursor_advance(job->segs, &at, bytes,
 						    core_job_messages(job) ? 1 : CORE_PIECES_MAX,
 						    &tx->pieces);
 
@@ -318,8 +318,8 @@ static bool tx_next_job(struct core_link *link, struct core_chan *chan, struct l
 			continue;
 		}
 		tx_begin(chan, &tx->frame);
-		if (job->kind == CORE_JOB_PUSH)
-			core_io_ref(&chan->tx, NULL, core_job_push(job));
+		if (job->kind == CORE_JOB_RESP)
+			core_io_ref(&chan->tx, NULL, core_job_resp(job));
 		else if (job->kind == CORE_JOB_NOTE)
 			core_io_ref_note(&chan->tx, core_job_note(job));
 		else

@@ -19,12 +19,12 @@ struct core_tx {
 	uint32_t channel;
 	/* the payload is the local side of this list from `at` on; NULL: the payload is `bytes`, if
 	 * there is one */
-	const struct core_prog *prog;
+	const struct core_segs *segs;
 	struct core_cursor at;
-	uint32_t pieces;   /* how many pieces of `prog` the payload has; READ_REQ: the request */
+	uint32_t pieces;   /* how many pieces of `segs` the payload has; READ_REQ: the request */
 	bool table;	   /* the frame has a table: the remote side of its pieces */
 	const void *bytes; /* payload of a notification */
-	/* what a frame with `prog` was cut of; valid until the lock is released */
+	/* what a frame with `segs` was cut of; valid until the lock is released */
 	struct core_job *job;
 };
 /* 1: *tx is the next frame and its call has begun; core_tx_pause or core_tx_sent follows. 0: there

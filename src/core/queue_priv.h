@@ -62,9 +62,9 @@ static inline struct core_xfer *core_job_xfer(struct core_job *job)
 	return LIST_ENTRY(job, struct core_xfer, job);
 }
 
-static inline struct core_push *core_job_push(struct core_job *job)
+static inline struct core_resp *core_job_resp(struct core_job *job)
 {
-	return LIST_ENTRY(job, struct core_push, job);
+	return LIST_ENTRY(job, struct core_resp, job);
 }
 
 static inline struct core_note *core_job_note(struct core_job *job)

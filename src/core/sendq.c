@@ -101,7 +101,7 @@ void core_job_unqueue(struct core_job *job)
  * that is not up, each channel for streams. */
 bool core_carries_small(const struct core_link *link, uint32_t channel)
 {
-	return channel == CORE_LANE || (link->chan[CORE_LANE].state != CORE_CHAN_UP &&
+	return channel == CORE_PRIO || (link->chan[CORE_PRIO].state != CORE_CHAN_UP &&
 					!core_carries_messages(link, channel));
 }
 
@@ -111,7 +111,7 @@ bool core_carries_bulk(const struct core_link *link, uint32_t channel)
 {
 	uint32_t i;
 
-	if (channel != CORE_LANE)
+	if (channel != CORE_PRIO)
 		return !core_carries_messages(link, channel);
 	for (i = 1; i <= core_stream_channels(link); i++)
 		if (link->chan[i].state == CORE_CHAN_UP)
@@ -133,8 +133,8 @@ void core_kick_small(struct core_link *link)
 {
 	uint32_t i;
 
-	if (link->chan[CORE_LANE].state == CORE_CHAN_UP) {
-		core_kick(link, &link->chan[CORE_LANE]);
+	if (link->chan[CORE_PRIO].state == CORE_CHAN_UP) {
+		core_kick(link, &link->chan[CORE_PRIO]);
 		return;
 	}
 	for (i = 1; i <= core_stream_channels(link); i++)
@@ -155,8 +155,8 @@ void core_kick_bulk(struct core_link *link, uint64_t bytes)
 	if (job && job->fills)
 		chunk = core_chunk_bytes(link, job, job->linear);
 	chunks = bytes / chunk + (bytes % chunk > 0);
-	if (core_carries_bulk(link, CORE_LANE)) {
-		core_kick(link, &link->chan[CORE_LANE]);
+	if (core_carries_bulk(link, CORE_PRIO)) {
+		core_kick(link, &link->chan[CORE_PRIO]);
 		return;
 	}
 	/* The search begins with another channel each time, so that transfers of one chunk use all

@@ -40,7 +40,7 @@ static void send_in_consumed(struct core_link *link, const struct core_send_in *
 static void recv_pair(struct core_link *link, struct core_xfer *xfer,
 		      const struct core_send_in *msg, const void *data)
 {
-	uint64_t room = xfer->prog ? xfer->prog->total : 0;
+	uint64_t room = xfer->segs ? xfer->segs->total : 0;
 	uint64_t bytes = msg->bytes < room ? msg->bytes : room;
 	tcpx_status status;
 
@@ -196,7 +196,7 @@ void core_send_cleared(struct core_link *link, const struct frame *frame)
 	}
 	job = &xfer->job;
 	if (!job->announced || xfer->send.eager || job->cleared ||
-	    frame->offset > xfer->prog->total)
+	    frame->offset > xfer->segs->total)
 		return;
 	core_retransmit_free(link, job); /* drops an announcement that was to be sent again */
 	job->cleared = true;
@@ -265,7 +265,7 @@ void core_final_arrived(struct core_link *link, const struct frame *frame)
 		if (!xfer->job.announced)
 			return; /* the peer cannot know this SEND: the id is stale or forged */
 		xfer->matched = true;
-		xfer->applied = frame->offset <= xfer->prog->total ? frame->offset : 0;
+		xfer->applied = frame->offset <= xfer->segs->total ? frame->offset : 0;
 		if (status == TCPX_OK)
 			core_xfer_check(link, xfer);
 		else
@@ -283,13 +283,13 @@ void core_final_arrived(struct core_link *link, const struct frame *frame)
  * for an RTS only. False: no credit for either; then all later SENDs wait as well. */
 bool core_send_acquire(struct core_link *link, struct core_xfer *xfer)
 {
-	uint64_t total = xfer->prog->total;
+	uint64_t total = xfer->segs->total;
 
 	if (xfer->send.has_credit)
 		return true;
 	xfer->send.eager =
 		total <= CORE_SMALL_BYTES && xfer->path != CORE_PATH_MESSAGE &&
-		xfer->prog->nseg <= CORE_PIECES_MAX &&
+		xfer->segs->nseg <= CORE_PIECES_MAX &&
 		core_credit_acquire(&link->credit[FRAME_CREDIT_EAGER], total + CORE_NOTE_COST);
 	xfer->send.has_credit =
 		xfer->send.eager ||

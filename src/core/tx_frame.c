@@ -43,8 +43,8 @@ void core_tx_spoiled(struct core_link *link, uint32_t channel, tcpx_status statu
 	io->aborted = true;
 	if (io->xfer)
 		core_xfer_cancel(link, io->xfer, status);
-	else if (io->push)
-		core_push_stop(link, io->push,
+	else if (io->resp)
+		core_resp_stop(link, io->resp,
 			       status == TCPX_ERR_DEREGISTERED ? TCPX_ERR_REMOTE_KEY
 							       : TCPX_ERR_REMOTE);
 }

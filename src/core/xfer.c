@@ -69,12 +69,12 @@ struct core_xfer *core_xfer_find(struct core_link *link, uint64_t id)
 	return link->xfers.slots[slot];
 }
 
-/* The frame under way takes a reference to the transfer or push whose memory it uses. */
-void core_io_ref(struct core_io *io, struct core_xfer *xfer, struct core_push *push)
+/* The frame under way takes a reference to the transfer or read response whose memory it uses. */
+void core_io_ref(struct core_io *io, struct core_xfer *xfer, struct core_resp *resp)
 {
 	io->xfer = xfer;
-	io->push = push;
-	io->refs = xfer ? &xfer->refs : push ? &push->refs : NULL;
+	io->resp = resp;
+	io->refs = xfer ? &xfer->refs : resp ? &resp->refs : NULL;
 	if (io->refs)
 		++*io->refs;
 }
@@ -88,11 +88,11 @@ void core_io_ref_note(struct core_io *io, struct core_note *note)
 	note->refs++;
 }
 
-/* Drops the frame's reference. The transfer, push or notification may end here. */
+/* Drops the frame's reference. The transfer, read response or notification may end here. */
 void core_io_release(struct core_link *link, struct core_io *io)
 {
 	struct core_xfer *xfer = io->xfer;
-	struct core_push *push = io->push;
+	struct core_resp *resp = io->resp;
 	struct core_note *note = io->note;
 
 	if (!io->refs)
@@ -100,12 +100,12 @@ void core_io_release(struct core_link *link, struct core_io *io)
 	--*io->refs;
 	io->refs = NULL;
 	io->xfer = NULL;
-	io->push = NULL;
+	io->resp = NULL;
 	io->note = NULL;
 	if (xfer)
 		core_xfer_check(link, xfer);
-	else if (push)
-		core_push_check(link, push);
+	else if (resp)
+		core_resp_check(link, resp);
 	else
 		core_note_check(link, note);
 }
@@ -216,11 +216,11 @@ void core_xfer_check(struct core_link *link, struct core_xfer *xfer)
 	switch (xfer->op) {
 	case TCPX_OP_WRITE:
 		xfer->applied = xfer->job.acked;
-		if (xfer->job.acked == xfer->prog->total)
+		if (xfer->job.acked == xfer->segs->total)
 			xfer_data_done(link, xfer);
 		break;
 	case TCPX_OP_READ:
-		if (xfer->applied == xfer->prog->total)
+		if (xfer->applied == xfer->segs->total)
 			xfer_data_done(link, xfer);
 		break;
 	case TCPX_OP_SEND:
@@ -259,7 +259,7 @@ static void xfer_cancel_at_peer(struct core_link *link, struct core_xfer *xfer)
 			core_cancelled_queue(link, &frame);
 			return;
 		}
-		frame.offset = xfer->send.eager ? xfer->prog->total : 0;
+		frame.offset = xfer->send.eager ? xfer->segs->total : 0;
 		break;
 	case TCPX_OP_RECV:
 		if (!xfer->matched)
@@ -278,11 +278,11 @@ static void xfer_cancel_at_peer(struct core_link *link, struct core_xfer *xfer)
 /* Bytes of the job that are still to be cut, or to be sent again. */
 static uint64_t job_uncut_bytes(const struct core_job *job)
 {
-	const struct core_retransmit *redo;
+	const struct core_retransmit *retx;
 	uint64_t bytes = job->end - job->linear;
 
-	for (redo = job->retransmit; redo; redo = redo->next)
-		bytes += redo->bytes;
+	for (retx = job->retransmit; retx; retx = retx->next)
+		bytes += retx->bytes;
 	return bytes;
 }
 
@@ -327,11 +327,11 @@ void core_xfer_moved(struct core_link *link, struct core_xfer *xfer, tcpx_status
 		return;
 	}
 	if (status == TCPX_OK) {
-		xfer->applied = xfer->job.acked = xfer->prog->total;
+		xfer->applied = xfer->job.acked = xfer->segs->total;
 		if (xfer->op == TCPX_OP_READ)
-			link->count.rx_bytes += xfer->prog->total;
+			link->count.rx_bytes += xfer->segs->total;
 		else
-			link->count.tx_bytes += xfer->prog->total;
+			link->count.tx_bytes += xfer->segs->total;
 	}
 	core_xfer_check(link, xfer);
 }
@@ -348,16 +348,16 @@ tcpx_status core_xfer_cancel(struct core_link *link, struct core_xfer *xfer, tcp
 static void xfer_job_init(const struct core_link *link, struct core_xfer *xfer)
 {
 	struct core_job *job = &xfer->job;
-	uint64_t total = xfer->prog ? xfer->prog->total : 0;
+	uint64_t total = xfer->segs ? xfer->segs->total : 0;
 
 	memset(job, 0, sizeof(*job));
 	list_init(&job->node);
 	core_fill_init(job);
-	job->prog = xfer->prog;
+	job->segs = xfer->segs;
 	job->end = total;
 	if (xfer->op == TCPX_OP_WRITE || xfer->op == TCPX_OP_READ) {
 		job->path = xfer->path;
-		job->by_lane = xfer->by_lane;
+		job->by_prio = xfer->by_prio;
 	}
 	job->small = core_job_is_small(link, job);
 	job->priority = xfer->priority;
@@ -379,7 +379,7 @@ static void xfer_start(struct core_link *link, struct core_xfer *xfer)
 	switch (xfer->op) {
 	case TCPX_OP_WRITE:
 	case TCPX_OP_READ:
-		if (!xfer->prog->total) {
+		if (!xfer->segs->total) {
 			xfer_data_done(link, xfer);
 			break;
 		}
@@ -388,7 +388,7 @@ static void xfer_start(struct core_link *link, struct core_xfer *xfer)
 			break;
 		}
 		if (xfer->job.staged)
-			core_stage_request(link, xfer->prog->total);
+			core_stage_request(link, xfer->segs->total);
 		core_fill_want(link, &xfer->job);
 		core_job_queue(link, &xfer->job);
 		break;

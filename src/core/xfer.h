@@ -9,7 +9,7 @@
 
 #include "base/list.h"
 #include "core/job.h"
-#include "core/prog.h"
+#include "core/segs.h"
 #include "core/sendrecv.h"
 #include <tcpx/types.h>
 
@@ -28,7 +28,7 @@ struct core_note;
  * post. */
 struct core_xfer {
 	enum tcpx_op op;
-	const struct core_prog *prog; /* the segment list, also of a SEND or RECV; nseg may be 0 */
+	const struct core_segs *segs; /* the segment list, also of a SEND or RECV; nseg may be 0 */
 	/* bytes of the notification that is attached, or of an OP_NOTIFY; the core copies them */
 	const void *notify;
 	uint32_t notify_bytes;
@@ -41,7 +41,7 @@ struct core_xfer {
 	 * to the peer */
 	enum core_path path;
 	/* WRITE, READ: it goes by the priority channel, whatever its size */
-	bool by_lane;
+	bool by_prio;
 	/* WRITE, READ: no frames are sent; the engine copies the bytes itself and calls
 	 * core_xfer_moved() */
 	bool direct;
@@ -74,11 +74,11 @@ struct core_xfer_table {
 };
 
 /* The response to one requested piece of a peer's READ. The engine owns it, and frees it and its
- * region references in ops->push_ended(). */
-struct core_push {
+ * region references in ops->resp_ended(). */
+struct core_resp {
 	struct core_job job;
-	struct core_prog prog;
-	struct list_node node; /* link->pushes */
+	struct core_segs segs;
+	struct list_node node; /* link->read responses */
 	uint32_t refs;
 	bool ended;
 };

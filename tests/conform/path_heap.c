@@ -65,7 +65,7 @@ static void heap_forget(const void *bytes)
 
 static bool heap_sources(const struct core_tx *frame)
 {
-	return !frame->job->fills && !frame->prog->vanishing;
+	return !frame->job->fills && !frame->segs->vanishing;
 }
 
 static enum path_loaded heap_load(struct engine_chan *chan, bool *out_valid)
@@ -97,9 +97,9 @@ static void heap_unload(struct engine_chan *chan)
 	heap_keep(chan, true, NULL);
 }
 
-static bool heap_sinks(const struct engine_chan *chan, const struct core_prog *prog)
+static bool heap_sinks(const struct engine_chan *chan, const struct core_segs *segs)
 {
-	return !chan->rx.vanishing && !(prog && prog->vanishing) && !path_staged.sinks(chan, prog);
+	return !chan->rx.vanishing && !(segs && segs->vanishing) && !path_staged.sinks(chan, segs);
 }
 
 /* What has come, and where it goes. */
@@ -114,7 +114,7 @@ static uint8_t *heap_bytes(struct arrived *arrived)
 	return (uint8_t *)&arrived->to[arrived->n];
 }
 
-static tcpx_status heap_receive(struct engine_chan *chan, const struct core_prog *prog,
+static tcpx_status heap_receive(struct engine_chan *chan, const struct core_segs *segs,
 				const uint8_t *sources_at, uint32_t sources_bytes)
 {
 	struct chan_rx *rx = &chan->rx;
@@ -126,17 +126,17 @@ static tcpx_status heap_receive(struct engine_chan *chan, const struct core_prog
 
 	(void)sources_at;
 	(void)sources_bytes;
-	if (prog) {
-		at = end = core_cursor_at(prog, rx->core.linear);
-		(void)core_cursor_advance(prog, &end, bytes, UINT32_MAX, &n);
+	if (segs) {
+		at = end = core_cursor_at(segs, rx->core.linear);
+		(void)core_cursor_advance(segs, &end, bytes, UINT32_MAX, &n);
 	}
 	arrived = malloc(sizeof(*arrived) + n * sizeof(arrived->to[0]) + bytes);
 	if (!stage || !arrived)
 		abort();
 	arrived->bytes = bytes;
 	arrived->n = n;
-	if (prog)
-		(void)path_map(prog, &at, &left, arrived->to, n);
+	if (segs)
+		(void)path_map(segs, &at, &left, arrived->to, n);
 	else
 		memcpy(arrived->to, rx->iov, n * sizeof(arrived->to[0]));
 	(void)copies_init(&stage->copies, (uint8_t *)arrived, 0, stage_commit_done);

@@ -15,7 +15,7 @@
 #include "base/rng.h"
 #include "core/link.h"
 
-#define SIM_CHANNELS 5	       /* the lane and up to four bulk channels */
+#define SIM_CHANNELS 5	       /* the priority channel and up to four bulk channels */
 #define SIM_REGIONS 2	       /* regions on each side of one transfer */
 #define SIM_FRAME_SLICES 4     /* most slices one frame lies in */
 #define SIM_GUARD 16	       /* bytes around a region's memory */
@@ -54,7 +54,7 @@ struct sim_profile {
 	uint32_t fill_back;    /* percent of moments at which somebody else wants room */
 	uint32_t by_ref;       /* percent of posts from staged memory that go by reference */
 	uint32_t ref_chunk, ref_window;
-	uint32_t by_lane;  /* percent of plain WRITEs and READs that go by the lane */
+	uint32_t by_prio;  /* percent of plain WRITEs and READs that go by the priority channel */
 	uint32_t ref_most; /* the peer says some time that it takes such chunks by reference */
 	uint32_t by_msg;   /* percent of posts whose bytes go as messages; not beside by_ref */
 	uint32_t message_channels, message_bytes, message_window;
@@ -76,7 +76,7 @@ struct sim_xfer {
 	struct core_xfer x; /* first */
 	struct sim_side *side;
 	uint32_t number, index, post; /* of all, of its side; how often posted */
-	struct core_prog prog;
+	struct core_segs segs;
 	uint64_t keys[SIM_REGIONS + 1];
 	struct sim_region *local[SIM_REGIONS], *remote[SIM_REGIONS];
 	void *local_table[SIM_REGIONS];
@@ -134,7 +134,7 @@ struct sim_slice {
 	struct list_node node, all; /* job->fill.slices while listed; side->slices */
 	struct sim_side *side;
 	struct core_job *job;	     /* good while it is listed or being filled */
-	struct sim_xfer *xfer;	     /* NULL: a push */
+	struct sim_xfer *xfer;	     /* NULL: a read response */
 	uint32_t post, bytes, users; /* users: frames under way */
 	struct core_cursor at;
 	uint64_t linear;
@@ -151,7 +151,7 @@ struct sim_lent {
 	uint64_t seq;
 	uint32_t bytes, post, npieces;
 	struct sim_xfer *xfer; /* of that post */
-	struct sim_push *push; /* or this one */
+	struct sim_push *resp; /* or this one */
 	struct sim_piece *pieces;
 	uint8_t *copy; /* a message whose comm is closed */
 };
@@ -193,9 +193,9 @@ struct sim_chan {
 	struct sim_rx rx;
 };
 
-/* A responder's push and what it holds. */
+/* A responder's read response and what it holds. */
 struct sim_push {
-	struct core_push push; /* first */
+	struct core_resp resp; /* first */
 	struct sim_side *side;
 	struct list_node node;
 	struct sim_region **regions;
@@ -224,7 +224,7 @@ struct sim_commit {
 struct sim_orphan {
 	struct list_node node;
 	struct core_io io;
-	struct sim_xfer *xfer; /* NULL: a push */
+	struct sim_xfer *xfer; /* NULL: a read response */
 	uint32_t post;
 	struct sim_slice *slices[SIM_FRAME_SLICES];
 	uint32_t nslices;
@@ -256,7 +256,7 @@ struct sim_side {
 	bool fail_scheduled;
 	int64_t stopped_until, control_last_ns;
 	struct sim_chan chan[SIM_CHANNELS];
-	struct list_node pushes, commits, orphans;
+	struct list_node resps, commits, orphans;
 	struct sim_region **regions;
 	uint32_t nregions, cap_regions;
 	struct sim_xfer **xfers;
@@ -312,7 +312,7 @@ struct sim {
 	uint32_t xfer_count;
 	struct { /* what the schedule did, for the summary */
 		uint64_t posts, done, failed, notes, resent, aborted, refused, losses, commits,
-			fills, behind, lent, messages, by_lane;
+			fills, behind, lent, messages, by_prio;
 	} count;
 	jmp_buf out;
 	char why[512];
@@ -417,7 +417,7 @@ bool sim_ref_odd(const struct sim_frame *frame, enum core_rx_kind kind);
 bool sim_ref_revoked(const struct sim_lent *lent);
 void sim_ref_read(const struct sim_lent *lent, uint8_t *to);
 void sim_ref_ended(struct sim_xfer *xfer);
-void sim_ref_push_ended(struct sim_push *push);
+void sim_ref_resp_ended(struct sim_push *resp);
 void sim_ref_failing(struct sim_side *side);
 void sim_ref_look(struct sim *sim);
 
@@ -432,7 +432,7 @@ int64_t sim_call_time(struct sim *sim, uint32_t channel);
 /* sim_engine.c: memory behind frames */
 void sim_region_copy(struct sim_region *region, uint64_t off, uint8_t *bytes, uint64_t n,
 		     bool into);
-void sim_prog_copy(struct sim *sim, const struct core_prog *prog, struct core_cursor at,
+void sim_segs_copy(struct sim *sim, const struct core_segs *segs, struct core_cursor at,
 		   uint8_t *bytes, uint64_t n, bool into);
 void sim_pieces_copy(struct sim_side *side, const struct sim_piece *pieces, uint32_t count,
 		     uint64_t skip, uint8_t *bytes, uint64_t n);
@@ -441,7 +441,7 @@ tcpx_status sim_pieces_hold(struct sim_side *side, const struct sim_piece *piece
 void sim_pieces_put(struct sim_side *side, const struct sim_piece *pieces, uint32_t count);
 bool sim_pieces_retired(struct sim_side *side, const struct sim_piece *pieces, uint32_t count);
 void sim_pieces_applied(struct sim_side *side, const struct sim_piece *pieces, uint32_t count);
-void sim_prog_applied(struct sim *sim, const struct core_prog *prog, uint64_t linear, uint64_t n);
+void sim_segs_applied(struct sim *sim, const struct core_segs *segs, uint64_t linear, uint64_t n);
 void sim_read_request(struct sim_side *side, const struct sim_frame *frame);
 
 /* sim_net.c: connections, losses, the control link */

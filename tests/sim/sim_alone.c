@@ -91,7 +91,7 @@ static void link_open(void)
 /* A transfer of one segment of any size; its memory is never looked at. */
 struct alone {
 	struct core_xfer xfer;
-	struct core_prog prog;
+	struct core_segs segs;
 	struct core_seg seg[2];
 	uint64_t key;
 };
@@ -99,14 +99,14 @@ struct alone {
 static void alone_init(struct alone *alone, enum tcpx_op op, uint64_t total)
 {
 	*alone = (struct alone){.seg[1].linear = total, .key = 77};
-	alone->prog = (struct core_prog){.total = total,
+	alone->segs = (struct core_segs){.total = total,
 					 .nseg = 1,
 					 .seg = alone->seg,
 					 .remote = &alone->key,
 					 .nlocal = 1,
 					 .nremote = 1};
 	alone->xfer.op = op;
-	alone->xfer.prog = &alone->prog;
+	alone->xfer.segs = &alone->segs;
 }
 
 static void alone_post(struct alone *alone, enum tcpx_op op, uint64_t total)
@@ -140,12 +140,12 @@ static uint64_t requests(void)
 	uint64_t asked = 0;
 	struct core_tx tx;
 
-	while (core_tx_next(&alone_link, CORE_LANE, &tx)) {
+	while (core_tx_next(&alone_link, CORE_PRIO, &tx)) {
 		if (tx.frame.type == FRAME_READ_REQ) {
 			CHECK_EQ(tx.frame.linear, asked);
 			asked += tx.frame.offset;
 		}
-		core_tx_sent(&alone_link, CORE_LANE, true);
+		core_tx_sent(&alone_link, CORE_PRIO, true);
 	}
 	return asked;
 }
@@ -158,12 +158,12 @@ void case_read_of_more_than_4_gib_after_a_loss(void *arg)
 
 	(void)arg;
 	link_open();
-	CHECK_EQ(core_chan_up(&alone_link, CORE_LANE, 1), TCPX_OK);
+	CHECK_EQ(core_chan_up(&alone_link, CORE_PRIO, 1), TCPX_OK);
 	alone_post(&read, TCPX_OP_READ, total);
 	CHECK_EQ(requests(), total);
-	core_chan_lost(&alone_link, CORE_LANE);
-	CHECK_EQ(core_chan_fence(&alone_link, CORE_LANE, 1, 0, NULL, 0), TCPX_OK);
-	CHECK_EQ(core_chan_up(&alone_link, CORE_LANE, 2), TCPX_OK);
+	core_chan_lost(&alone_link, CORE_PRIO);
+	CHECK_EQ(core_chan_fence(&alone_link, CORE_PRIO, 1, 0, NULL, 0), TCPX_OK);
+	CHECK_EQ(core_chan_up(&alone_link, CORE_PRIO, 2), TCPX_OK);
 	CHECK_EQ(requests(), total);
 	CHECK_EQ(ended, 0);
 	core_link_fail(&alone_link, TCPX_ERR_DISCONNECTED);
@@ -289,23 +289,23 @@ void case_chunks_of_filled_sources(void *arg)
 	core_link_fini(&alone_link);
 }
 
-/* An unsequenced frame of the peer on the lane. */
-static void lane_got(const struct frame *frame)
+/* An unsequenced frame of the peer on the prio. */
+static void prio_got(const struct frame *frame)
 {
 	struct core_rx rx;
 
-	CHECK_EQ(core_rx_begin(&alone_link, CORE_LANE, frame, &rx), TCPX_OK);
-	CHECK_EQ(core_rx_end(&alone_link, CORE_LANE, true, TCPX_OK, ""), TCPX_OK);
+	CHECK_EQ(core_rx_begin(&alone_link, CORE_PRIO, frame, &rx), TCPX_OK);
+	CHECK_EQ(core_rx_end(&alone_link, CORE_PRIO, true, TCPX_OK, ""), TCPX_OK);
 }
 
-/* What goes next on the lane must be of this type. */
-static struct frame lane_sends(uint8_t type)
+/* What goes next on the priority channel must be of this type. */
+static struct frame prio_sends(uint8_t type)
 {
 	struct core_tx tx;
 
-	CHECK_EQ(core_tx_next(&alone_link, CORE_LANE, &tx), 1);
+	CHECK_EQ(core_tx_next(&alone_link, CORE_PRIO, &tx), 1);
 	CHECK_EQ(tx.frame.type, type);
-	core_tx_sent(&alone_link, CORE_LANE, true);
+	core_tx_sent(&alone_link, CORE_PRIO, true);
 	return tx.frame;
 }
 
@@ -327,24 +327,24 @@ void case_small_writes_have_grants(void *arg)
 
 	(void)arg;
 	link_open();
-	CHECK_EQ(core_chan_up(&alone_link, CORE_LANE, 1), TCPX_OK);
+	CHECK_EQ(core_chan_up(&alone_link, CORE_PRIO, 1), TCPX_OK);
 	post_to_staged(&writes[0], 16 << 10);
-	CHECK_EQ(lane_sends(FRAME_STAGE_REQ).linear, 16 << 10);
-	CHECK_EQ(core_tx_next(&alone_link, CORE_LANE, &tx), 0);
+	CHECK_EQ(prio_sends(FRAME_STAGE_REQ).linear, 16 << 10);
+	CHECK_EQ(core_tx_next(&alone_link, CORE_PRIO, &tx), 0);
 	credit.linear = (16 << 10) + (512 << 10);
 	credit.offset = 512 << 10;
-	lane_got(&credit);
-	CHECK_EQ(lane_sends(FRAME_DATA).payload_bytes, 16 << 10);
+	prio_got(&credit);
+	CHECK_EQ(prio_sends(FRAME_DATA).payload_bytes, 16 << 10);
 	for (i = 1; i <= 16; i++) { /* half of it */
 		post_to_staged(&writes[i], 16 << 10);
-		CHECK_EQ(lane_sends(FRAME_DATA).payload_bytes, 16 << 10);
+		CHECK_EQ(prio_sends(FRAME_DATA).payload_bytes, 16 << 10);
 	}
 	post_to_staged(&writes[17], 16 << 10);
-	CHECK_EQ(lane_sends(FRAME_STAGE_REQ).linear, 18 * 16 << 10);
-	CHECK_EQ(lane_sends(FRAME_DATA).payload_bytes, 16 << 10);
+	CHECK_EQ(prio_sends(FRAME_STAGE_REQ).linear, 18 * 16 << 10);
+	CHECK_EQ(prio_sends(FRAME_DATA).payload_bytes, 16 << 10);
 	credit.linear = 18 * (16 << 10) + (512 << 10) + 100;
-	lane_got(&credit);
-	CHECK_EQ(lane_sends(FRAME_STAGE_REQ).offset, 100);
+	prio_got(&credit);
+	CHECK_EQ(prio_sends(FRAME_STAGE_REQ).offset, 100);
 	core_link_fail(&alone_link, TCPX_ERR_DISCONNECTED);
 	core_link_fini(&alone_link);
 }
@@ -361,17 +361,17 @@ void case_who_rests_keeps_what_the_pool_allows(void *arg)
 	for (int i = 0; i < 2; i++) {
 		ahead_most = most[i];
 		link_open();
-		CHECK_EQ(core_chan_up(&alone_link, CORE_LANE, 1), TCPX_OK);
+		CHECK_EQ(core_chan_up(&alone_link, CORE_PRIO, 1), TCPX_OK);
 		wish.linear = 100;
-		lane_got(&wish);
-		got = lane_sends(FRAME_CREDIT);
+		prio_got(&wish);
+		got = prio_sends(FRAME_CREDIT);
 		CHECK_EQ(got.linear, 100 + most[i]);
 		CHECK_EQ(got.offset, most[i]);
 		wish.linear = 300; /* what it kept is used: there will be as much again */
-		lane_got(&wish);
-		got = lane_sends(FRAME_CREDIT);
+		prio_got(&wish);
+		got = prio_sends(FRAME_CREDIT);
 		CHECK_EQ(got.linear, 300 + most[i]);
-		CHECK_EQ(core_tx_next(&alone_link, CORE_LANE, &tx), 0);
+		CHECK_EQ(core_tx_next(&alone_link, CORE_PRIO, &tx), 0);
 		core_link_fail(&alone_link, TCPX_ERR_DISCONNECTED);
 		core_link_fini(&alone_link);
 	}

@@ -67,7 +67,7 @@ static void record(struct sim_xfer *xfer)
 			sim_grow(side->sent, side->nsent, &side->cap_sent, sizeof(*side->sent));
 		xfer->order = side->nsent++;
 		side->sent[xfer->order] = (struct sim_sent){
-			.pattern = xfer->pattern, .total = xfer->prog.total, .xfer = xfer};
+			.pattern = xfer->pattern, .total = xfer->segs.total, .xfer = xfer};
 	} else if (xfer->x.op == TCPX_OP_RECV) {
 		side->got = sim_grow(side->got, side->nrecv, &side->cap_got, sizeof(*side->got));
 		xfer->order = side->nrecv++;
@@ -101,13 +101,13 @@ static bool may_fail(const struct sim_xfer *xfer, tcpx_status status)
 }
 
 /* As the engine may do with what is alone; the link does not look at that. */
-static void lane_route(struct sim_xfer *xfer)
+static void prio_route(struct sim_xfer *xfer)
 {
 	const struct core_xfer *x = &xfer->x;
 	bool moves = x->op == TCPX_OP_WRITE || x->op == TCPX_OP_READ;
-	uint32_t percent = xfer->side->sim->p.by_lane;
+	uint32_t percent = xfer->side->sim->p.by_prio;
 
-	xfer->x.by_lane = percent && moves && x->path != CORE_PATH_MESSAGE && !x->local_staged &&
+	xfer->x.by_prio = percent && moves && x->path != CORE_PATH_MESSAGE && !x->local_staged &&
 			  !x->remote_staged && sim_route_drawn(xfer->side->sim, percent);
 }
 
@@ -131,10 +131,10 @@ tcpx_status sim_post(struct sim_xfer *xfer)
 		core_link_refs(&side->link, sim->p.ref_most);
 	sim_ref_route(xfer);
 	sim_msg_route(xfer);
-	lane_route(xfer);
+	prio_route(xfer);
 	SIM_TRACE(sim, "%d post %u op %d bytes %llu segments %u note %d staged %d/%d ref %d bad %d",
-		  side->index, xfer->number, xfer->x.op, (unsigned long long)xfer->prog.total,
-		  xfer->prog.nseg, xfer->x.has_notify ? (int)xfer->x.notify_bytes : -1,
+		  side->index, xfer->number, xfer->x.op, (unsigned long long)xfer->segs.total,
+		  xfer->segs.nseg, xfer->x.has_notify ? (int)xfer->x.notify_bytes : -1,
 		  xfer->x.local_staged, xfer->x.remote_staged, xfer->x.path == CORE_PATH_REFERENCE,
 		  xfer->bad);
 	SIM_ENTER(sim);
@@ -173,7 +173,7 @@ tcpx_status sim_cancel(struct sim_xfer *xfer, tcpx_status cause)
 	return status;
 }
 
-/* As the engine does: no new access, own transfers cancelled, pushes stopped. */
+/* As the engine does: no new access, own transfers cancelled, read responses stopped. */
 void sim_deregister(struct sim_region *region)
 {
 	struct sim_xfer *owner = region->owner;
@@ -252,23 +252,23 @@ static void spoil(struct sim_xfer *xfer)
 	struct sim *sim = xfer->side->sim;
 	uint32_t seg;
 
-	if (!xfer->prog.total || xfer->bad)
+	if (!xfer->segs.total || xfer->bad)
 		return;
 	xfer->bad = sim->disturbed = true;
-	seg = (uint32_t)rng_below(&sim->rng, xfer->prog.nseg);
+	seg = (uint32_t)rng_below(&sim->rng, xfer->segs.nseg);
 	switch (rng_below(&sim->rng, 3)) {
 	case 0:
-		xfer->keys[xfer->prog.seg[seg].remote] ^= 0x5555000000ull;
+		xfer->keys[xfer->segs.seg[seg].remote] ^= 0x5555000000ull;
 		xfer->bad_status = TCPX_ERR_REMOTE_KEY;
 		break;
 	case 1:
-		xfer->remote[xfer->prog.seg[seg].remote]->rights = 0;
+		xfer->remote[xfer->segs.seg[seg].remote]->rights = 0;
 		xfer->bad_status = TCPX_ERR_REMOTE_RIGHTS;
 		break;
 	default:
 		/* Off + length does not wrap: prepare refuses that. */
-		xfer->prog.seg[seg].remote_off =
-			sim_chance(sim, 50) ? UINT64_MAX - xfer->prog.total : 1 << 30;
+		xfer->segs.seg[seg].remote_off =
+			sim_chance(sim, 50) ? UINT64_MAX - xfer->segs.total : 1 << 30;
 		xfer->bad_status = TCPX_ERR_REMOTE_RANGE;
 		break;
 	}

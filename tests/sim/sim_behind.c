@@ -43,17 +43,17 @@ static void post_refused(struct sim *sim, struct sim_xfer *xfer)
 	SIM_CHECK(sim, sim_post(xfer) == TCPX_OK, "post");
 }
 
-/* The lane is lost with what is on its way; the cut alone would draw lots for that. */
+/* The priority channel is lost with what is on its way; the cut alone would draw lots for that. */
 static void lose_lane_whole(struct sim *sim)
 {
-	sim->side[0].chan[CORE_LANE].conn->drop = true;
-	sim_cut_force(sim, CORE_LANE);
-	sim->side[0].chan[CORE_LANE].conn->drop = true;
+	sim->side[0].chan[CORE_PRIO].conn->drop = true;
+	sim_cut_force(sim, CORE_PRIO);
+	sim->side[0].chan[CORE_PRIO].conn->drop = true;
 }
 
-static struct core_chan *lane(struct sim *sim, int side)
+static struct core_chan *prio(struct sim *sim, int side)
 {
-	return &sim->side[side].link.chan[CORE_LANE];
+	return &sim->side[side].link.chan[CORE_PRIO];
 }
 
 static bool seen(struct sim *sim, void *arg)
@@ -65,19 +65,19 @@ static bool seen(struct sim *sim, void *arg)
 static bool waiting(struct sim *sim, void *arg)
 {
 	(void)arg;
-	return !list_empty(&lane(sim, 1)->piggyback.waiting);
+	return !list_empty(&prio(sim, 1)->piggyback.waiting);
 }
 
 static bool acknowledged(struct sim *sim, void *arg)
 {
 	(void)arg;
-	return lane(sim, 0)->inflight.acked_seq > 0;
+	return prio(sim, 0)->inflight.acked_seq > 0;
 }
 
-/* The frame that side's lane has under way is the notification, in parts. */
+/* The frame that side's priority channel has under way is the notification, in parts. */
 static bool half_come(struct sim *sim, void *arg)
 {
-	const struct sim_rx *rx = &sim->side[1].chan[CORE_LANE].rx;
+	const struct sim_rx *rx = &sim->side[1].chan[CORE_PRIO].rx;
 
 	(void)arg;
 	return rx->busy && !rx->in_call && rx->done && rx->frame->frame.type == FRAME_NOTIFY;
@@ -85,7 +85,7 @@ static bool half_come(struct sim *sim, void *arg)
 
 static bool leaving(struct sim *sim, void *arg)
 {
-	const struct sim_tx *tx = &sim->side[0].chan[CORE_LANE].tx;
+	const struct sim_tx *tx = &sim->side[0].chan[CORE_PRIO].tx;
 
 	(void)arg;
 	return tx->busy && tx->tx.frame.type == FRAME_NOTIFY && !tx->frame->sent;
@@ -93,7 +93,7 @@ static bool leaving(struct sim *sim, void *arg)
 
 static bool half_gone(struct sim *sim, void *arg)
 {
-	const struct sim_tx *tx = &sim->side[0].chan[CORE_LANE].tx;
+	const struct sim_tx *tx = &sim->side[0].chan[CORE_PRIO].tx;
 
 	(void)arg;
 	return tx->busy && !tx->in_call && tx->frame->sent && tx->tx.frame.type == FRAME_DATA;
@@ -101,7 +101,7 @@ static bool half_gone(struct sim *sim, void *arg)
 
 static bool in_call(struct sim *sim, void *arg)
 {
-	const struct sim_tx *tx = &sim->side[0].chan[CORE_LANE].tx;
+	const struct sim_tx *tx = &sim->side[0].chan[CORE_PRIO].tx;
 
 	(void)arg;
 	return tx->in_call && tx->tx.frame.type == FRAME_DATA;
@@ -120,13 +120,13 @@ static void notification_leaves_with_its_write(struct sim *sim)
 	struct sim_xfer *xfer = start(sim, 8);
 
 	sim_until(sim, seen, xfer, "the notification is there");
-	SIM_CHECK(sim, !lane(sim, 0)->inflight.acked_seq, "it waited for an acknowledgement");
+	SIM_CHECK(sim, !prio(sim, 0)->inflight.acked_seq, "it waited for an acknowledgement");
 	sim_until(sim, acknowledged, NULL, "an acknowledgement");
-	SIM_CHECK(sim, lane(sim, 0)->inflight.acked_seq == 2, "the first one is of %llu frames",
-		  (unsigned long long)lane(sim, 0)->inflight.acked_seq);
+	SIM_CHECK(sim, prio(sim, 0)->inflight.acked_seq == 2, "the first one is of %llu frames",
+		  (unsigned long long)prio(sim, 0)->inflight.acked_seq);
 	SIM_CHECK(sim, xfer->status == TCPX_OK && !xfer->active, "it did not end with that");
 	sim_run_all(sim);
-	SIM_CHECK(sim, lane(sim, 0)->inflight.next_seq == 3, "more frames than two");
+	SIM_CHECK(sim, prio(sim, 0)->inflight.next_seq == 3, "more frames than two");
 }
 CASE(notification_leaves_with_its_write, NULL)
 
@@ -138,7 +138,7 @@ static void notification_waits_for_the_commit(struct sim *sim)
 	SIM_CHECK(sim, !first->notified || !second->notified, "both were published");
 	sim_wait(sim, first, TCPX_OK);
 	sim_wait(sim, second, TCPX_OK);
-	SIM_CHECK(sim, lane(sim, 0)->inflight.next_seq == 5, "more frames than four");
+	SIM_CHECK(sim, prio(sim, 0)->inflight.next_seq == 5, "more frames than four");
 }
 CASE(notification_waits_for_the_commit, staged())
 
@@ -233,7 +233,7 @@ static void notification_lost_half_way(struct sim *sim)
 	struct sim_xfer *xfer = start(sim, 300);
 
 	sim_until(sim, half_come, NULL, "the notification is half received");
-	sim_cut_force(sim, CORE_LANE);
+	sim_cut_force(sim, CORE_PRIO);
 	sim_wait(sim, xfer, TCPX_OK);
 	check_alone_again(sim, 1);
 }
@@ -244,7 +244,7 @@ static void notification_lost_in_its_call(struct sim *sim)
 	struct sim_xfer *xfer = start(sim, 300);
 
 	sim_until(sim, leaving, NULL, "the notification is about to leave");
-	sim_cut_force(sim, CORE_LANE);
+	sim_cut_force(sim, CORE_PRIO);
 	sim_wait(sim, xfer, TCPX_OK);
 	budget_is_whole(sim);
 }
@@ -256,7 +256,7 @@ static void channel_lost_under_the_commit(struct sim *sim)
 	struct sim_xfer *xfer = start(sim, 1);
 
 	sim_until(sim, waiting, NULL, "the notification waits for its bytes");
-	sim_cut_force(sim, CORE_LANE);
+	sim_cut_force(sim, CORE_PRIO);
 	sim_wait(sim, xfer, TCPX_OK);
 	check_alone_again(sim, 0);
 }
@@ -294,7 +294,7 @@ static void cancelled_notification_lost(struct sim *sim)
 	sim_until(sim, half_come, NULL, "the notification is half received");
 	sim_cancel(xfer, TCPX_ERR_CANCELLED);
 	SIM_CHECK(sim, !xfer->active, "it did not end within the cancel");
-	sim_cut_force(sim, CORE_LANE);
+	sim_cut_force(sim, CORE_PRIO);
 	budget_is_whole(sim);
 	SIM_CHECK(sim, !xfer->notified, "it was sent again");
 	check_alone_again(sim, 0);
@@ -319,7 +319,7 @@ static void rings_without_room_for_two(struct sim *sim)
 	}
 	while (first->active || xfers[MANY - 1]->active) {
 		uint64_t used =
-			lane(sim, 0)->inflight.next_seq - 1 - lane(sim, 0)->inflight.acked_seq;
+			prio(sim, 0)->inflight.next_seq - 1 - prio(sim, 0)->inflight.acked_seq;
 
 		SIM_CHECK(sim, used <= CORE_RING - 16, "%llu places used",
 			  (unsigned long long)used);
@@ -349,7 +349,7 @@ static void link_fails_under_a_waiting_notification(struct sim *sim)
 
 	sim_until(sim, waiting, NULL, "the notification waits for its bytes");
 	sim_link_fail(&sim->side[1], TCPX_ERR_PEER_CLOSED);
-	SIM_CHECK(sim, list_empty(&lane(sim, 1)->piggyback.waiting), "a dead link keeps it");
+	SIM_CHECK(sim, list_empty(&prio(sim, 1)->piggyback.waiting), "a dead link keeps it");
 	sim_until(sim, sim_case_over, xfer, "the WRITE ends");
 	SIM_CHECK(sim, !xfer->notified, "published by a dead link");
 }

@@ -124,7 +124,7 @@ static void long_lists(struct sim *sim)
 	struct sim_xfer *write = sim_start(sim, 0, TCPX_OP_WRITE, 300000, 100000);
 	struct sim_xfer *read = sim_start(sim, 1, TCPX_OP_READ, 300000, 100000);
 
-	SIM_CHECK(sim, write->prog.nseg == 100000, "a list of %u", write->prog.nseg);
+	SIM_CHECK(sim, write->segs.nseg == 100000, "a list of %u", write->segs.nseg);
 	sim_wait(sim, write, TCPX_OK);
 	sim_wait(sim, read, TCPX_OK);
 }

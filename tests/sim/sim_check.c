@@ -64,7 +64,7 @@ static void check_recv(struct sim_xfer *xfer)
 	struct sim_side *from = xfer->side->peer;
 	struct sim *sim = from->sim;
 	uint32_t place = find_sent(from, xfer->x.recv.sender);
-	uint64_t room = xfer->prog.total, bytes;
+	uint64_t room = xfer->segs.total, bytes;
 	const struct sim_sent *sent;
 
 	SIM_CHECK(sim, place, "RECV %u got a message that nobody sent", xfer->number);
@@ -99,11 +99,11 @@ static void check_done(struct sim_xfer *xfer)
 	SIM_CHECK(sim, !xfer->bad, "transfer %u is done in spite of %d", xfer->number,
 		  xfer->bad_status);
 	if (xfer->x.op == TCPX_OP_WRITE || xfer->x.op == TCPX_OP_READ) {
-		SIM_CHECK(sim, xfer->x.applied == xfer->prog.total,
+		SIM_CHECK(sim, xfer->x.applied == xfer->segs.total,
 			  "transfer %u is done with %llu of %llu bytes", xfer->number,
 			  (unsigned long long)xfer->x.applied,
-			  (unsigned long long)xfer->prog.total);
-		SIM_CHECK(sim, sim_xfer_equal(xfer, xfer->prog.total, xfer->pattern),
+			  (unsigned long long)xfer->segs.total);
+		SIM_CHECK(sim, sim_xfer_equal(xfer, xfer->segs.total, xfer->pattern),
 			  "transfer %u is done and its bytes are wrong", xfer->number);
 	}
 	if (!xfer->x.has_notify)
@@ -276,7 +276,7 @@ void sim_notified(struct sim_side *side, const struct core_notify_in *msg)
 	SIM_CHECK(sim, xfer->active || xfer->cancelled || !from->alive,
 		  "failed transfer %u is notified", xfer->number);
 	if (xfer->x.op == TCPX_OP_WRITE || xfer->active)
-		SIM_CHECK(sim, sim_xfer_equal(xfer, xfer->prog.total, xfer->pattern),
+		SIM_CHECK(sim, sim_xfer_equal(xfer, xfer->segs.total, xfer->pattern),
 			  "transfer %u is notified before its bytes are in place", xfer->number);
 }
 
@@ -405,14 +405,14 @@ static uint64_t kept(const struct core_link *link, int kind)
 	return sum;
 }
 
-static bool pushes_sent(const struct core_link *link)
+static bool resps_sent(const struct core_link *link)
 {
 	struct list_node *pos;
 
-	LIST_FOREACH(pos, &link->pushes) {
-		const struct core_push *push = LIST_ENTRY(pos, struct core_push, node);
+	LIST_FOREACH(pos, &link->resps) {
+		const struct core_resp *resp = LIST_ENTRY(pos, struct core_resp, node);
 
-		if (push->job.linear < push->job.end || push->job.retransmit || push->refs)
+		if (resp->job.linear < resp->job.end || resp->job.retransmit || resp->refs)
 			return false;
 	}
 	return true;
@@ -460,7 +460,7 @@ void sim_final_check(struct sim *sim)
 			  "%llu bytes of staging are held for nobody, %llu granted ahead",
 			  (unsigned long long)side->stage_used, (unsigned long long)ahead);
 		SIM_CHECK(sim,
-			  pushes_sent(a) && list_empty(&a->notify.notes) &&
+			  resps_sent(a) && list_empty(&a->notify.notes) &&
 				  list_empty(&a->sendq.ctl) && list_empty(&a->sendq.small) &&
 				  list_empty(&a->sendq.bulk) && list_empty(&a->sendq.sends) &&
 				  list_empty(&a->cover.unpaid) &&

@@ -102,7 +102,7 @@ static void flush_of_notifications(struct sim *sim)
 	core_link_ask(&side->link);
 	SIM_LEAVE(sim);
 	SIM_CHECK(sim, sim_note(side, 100) == TCPX_OK, "post"); /* queued while it asks */
-	sim_cut(sim, CORE_LANE);
+	sim_cut(sim, CORE_PRIO);
 	sim_run_all(sim);
 	SIM_CHECK(sim, list_empty(&side->link.notify.notes), "a flush that never ends");
 }

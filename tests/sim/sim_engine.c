@@ -34,16 +34,16 @@ void sim_region_copy(struct sim_region *region, uint64_t off, uint8_t *bytes, ui
 	}
 }
 
-void sim_prog_copy(struct sim *sim, const struct core_prog *prog, struct core_cursor at,
+void sim_segs_copy(struct sim *sim, const struct core_segs *segs, struct core_cursor at,
 		   uint8_t *bytes, uint64_t n, bool into)
 {
 	while (n > 0) {
-		const struct core_seg *seg = &prog->seg[at.seg];
-		uint64_t part = core_seg_length(prog, at.seg) - at.off;
+		const struct core_seg *seg = &segs->seg[at.seg];
+		uint64_t part = core_seg_length(segs, at.seg) - at.off;
 
-		SIM_CHECK(sim, at.seg < prog->nseg, "a frame reaches beyond its list");
+		SIM_CHECK(sim, at.seg < segs->nseg, "a frame reaches beyond its list");
 		part = part < n ? part : n;
-		sim_region_copy(prog->local[seg->local], seg->local_off + at.off, bytes, part,
+		sim_region_copy(segs->local[seg->local], seg->local_off + at.off, bytes, part,
 				into);
 		bytes += part;
 		n -= part;
@@ -51,16 +51,16 @@ void sim_prog_copy(struct sim *sim, const struct core_prog *prog, struct core_cu
 	}
 }
 
-void sim_prog_applied(struct sim *sim, const struct core_prog *prog, uint64_t linear, uint64_t n)
+void sim_segs_applied(struct sim *sim, const struct core_segs *segs, uint64_t linear, uint64_t n)
 {
-	struct core_cursor at = core_cursor_at(prog, linear);
+	struct core_cursor at = core_cursor_at(segs, linear);
 
 	while (n > 0) {
-		const struct core_seg *seg = &prog->seg[at.seg];
-		uint64_t part = core_seg_length(prog, at.seg) - at.off;
+		const struct core_seg *seg = &segs->seg[at.seg];
+		uint64_t part = core_seg_length(segs, at.seg) - at.off;
 
 		part = part < n ? part : n;
-		sim_mark_applied(sim, prog->local[seg->local], seg->local_off + at.off, part);
+		sim_mark_applied(sim, segs->local[seg->local], seg->local_off + at.off, part);
 		n -= part;
 		at = (struct core_cursor){.seg = at.seg + 1};
 	}
@@ -132,36 +132,36 @@ void sim_pieces_applied(struct sim_side *side, const struct sim_piece *pieces, u
 				 pieces[i].bytes);
 }
 
-static struct sim_push *push_new(struct sim_side *side, const struct sim_frame *frame)
+static struct sim_push *resp_new(struct sim_side *side, const struct sim_frame *frame)
 {
-	struct sim_push *push = sim_alloc(sizeof(*push));
-	struct core_prog *prog = &push->push.prog;
+	struct sim_push *resp = sim_alloc(sizeof(*resp));
+	struct core_segs *segs = &resp->resp.segs;
 	uint32_t i, count = frame->npieces;
 
-	push->side = side;
-	push->regions = sim_alloc((count + 1) * sizeof(*push->regions));
-	push->nregions = count;
-	prog->seg = sim_alloc((count + 1) * sizeof(*prog->seg));
-	prog->nseg = count;
+	resp->side = side;
+	resp->regions = sim_alloc((count + 1) * sizeof(*resp->regions));
+	resp->nregions = count;
+	segs->seg = sim_alloc((count + 1) * sizeof(*segs->seg));
+	segs->nseg = count;
 	for (i = 0; i < count; i++) {
-		push->regions[i] = sim_region_at(side, frame->pieces[i].key);
-		prog->seg[i] = (struct core_seg){
-			.linear = prog->total, .local_off = frame->pieces[i].offset, .local = i};
-		prog->total += frame->pieces[i].bytes;
-		push->push.job.fills |= push->regions[i]->staged;
+		resp->regions[i] = sim_region_at(side, frame->pieces[i].key);
+		segs->seg[i] = (struct core_seg){
+			.linear = segs->total, .local_off = frame->pieces[i].offset, .local = i};
+		segs->total += frame->pieces[i].bytes;
+		resp->resp.job.fills |= resp->regions[i]->staged;
 	}
-	prog->seg[count].linear = prog->total;
-	prog->local = (void *const *)push->regions;
-	prog->nlocal = count;
-	push->push.job.path = core_path_of(&frame->frame);
-	push->push.job.fills &= push->push.job.path == CORE_PATH_STREAM;
-	push->push.job.by_lane = frame->frame.key == FRAME_READ_BY_LANE &&
-				 push->push.job.path != CORE_PATH_MESSAGE &&
-				 !push->push.job.fills && sim_route_drawn(side->sim, 80);
-	push->push.job.peer_xfer = frame->frame.xfer;
-	push->push.job.linear_base = frame->frame.linear;
-	list_push_back(&side->pushes, &push->node);
-	return push;
+	segs->seg[count].linear = segs->total;
+	segs->local = (void *const *)resp->regions;
+	segs->nlocal = count;
+	resp->resp.job.path = core_path_of(&frame->frame);
+	resp->resp.job.fills &= resp->resp.job.path == CORE_PATH_STREAM;
+	resp->resp.job.by_prio = frame->frame.key == FRAME_READ_BY_PRIO &&
+				 resp->resp.job.path != CORE_PATH_MESSAGE &&
+				 !resp->resp.job.fills && sim_route_drawn(side->sim, 80);
+	resp->resp.job.peer_xfer = frame->frame.xfer;
+	resp->resp.job.linear_base = frame->frame.linear;
+	list_push_back(&side->resps, &resp->node);
+	return resp;
 }
 
 void sim_read_request(struct sim_side *side, const struct sim_frame *frame)
@@ -181,11 +181,11 @@ void sim_read_request(struct sim_side *side, const struct sim_frame *frame)
 	SIM_HONEST(sim, status != TCPX_ERR_REMOTE, "a READ asks for what cannot be lent");
 	SIM_ENTER(sim);
 	if (status == TCPX_OK)
-		core_push_start(&side->link, &push_new(side, frame)->push);
+		core_resp_start(&side->link, &resp_new(side, frame)->resp);
 	else
-		core_push_refuse(&side->link, frame->frame.xfer, status);
+		core_resp_refuse(&side->link, frame->frame.xfer, status);
 	SIM_LEAVE(sim);
-	LIST_FOREACH(pos, &side->pushes)
+	LIST_FOREACH(pos, &side->resps)
 		count++;
 	SIM_CHECK(sim, count <= sim->p.credit[side->index][FRAME_CREDIT_READ],
 		  "%llu pieces of READ lists, %llu were granted", (unsigned long long)count,

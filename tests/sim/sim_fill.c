@@ -12,9 +12,9 @@
 
 static void pump(struct sim *sim, const struct sim_event *event);
 
-static struct sim_push *push_of(struct core_job *job)
+static struct sim_push *resp_of(struct core_job *job)
 {
-	return LIST_ENTRY(job, struct sim_push, push.job);
+	return LIST_ENTRY(job, struct sim_push, resp.job);
 }
 
 static struct sim_xfer *xfer_of(struct core_job *job)
@@ -24,7 +24,7 @@ static struct sim_xfer *xfer_of(struct core_job *job)
 
 static uint64_t *cut_of(struct core_job *job)
 {
-	return job->kind == CORE_JOB_PUSH ? &push_of(job)->cut : &xfer_of(job)->cut;
+	return job->kind == CORE_JOB_RESP ? &resp_of(job)->cut : &xfer_of(job)->cut;
 }
 
 static void pump_later(struct sim_side *side, uint64_t delay)
@@ -85,8 +85,8 @@ static void read_source(struct sim_slice *slice, uint8_t *to)
 		SIM_CHECK(sim, xfer->active && xfer->post == slice->post,
 			  "transfer %u: a fill reads its memory after its end", xfer->number);
 	else
-		SIM_CHECK(sim, !push_of(slice->job)->push.ended, "a fill reads for an ended push");
-	sim_prog_copy(sim, slice->job->prog, slice->at, to, slice->bytes, false);
+		SIM_CHECK(sim, !resp_of(slice->job)->resp.ended, "a fill reads for an ended resp");
+	sim_segs_copy(sim, slice->job->segs, slice->at, to, slice->bytes, false);
 }
 
 static uint64_t ready_upto(const struct core_job *job)
@@ -119,7 +119,7 @@ static void fill_end(struct sim *sim, const struct sim_event *event)
 	slice->ready = !slice->fails;
 	slice->users++; /* the core may drop it meanwhile */
 	if (slice->fails) {
-		struct sim_xfer *xfer = slice->xfer ? slice->xfer : push_of(job)->regions[0]->owner;
+		struct sim_xfer *xfer = slice->xfer ? slice->xfer : resp_of(job)->regions[0]->owner;
 
 		xfer->corrupt = sim->disturbed = true;
 	}
@@ -154,7 +154,7 @@ static void slice_begin(struct sim_side *side, const struct core_fill *fill)
 				    .listed = true,
 				    .fails = sim_chance(sim, sim->p.fill_fail),
 				    .data = sim_alloc(fill->bytes)};
-	if (job->kind != CORE_JOB_PUSH) {
+	if (job->kind != CORE_JOB_RESP) {
 		slice->xfer = xfer_of(job);
 		slice->post = slice->xfer->post;
 	}
@@ -321,9 +321,9 @@ void sim_fill_claim(struct sim_side *side, struct sim_tx *tx)
 	tx->nslices = 0;
 	if (!job || !job->fills || !tx->tx.frame.payload_bytes)
 		return;
-	SIM_CHECK(sim, tx->tx.prog == job->prog, "a frame of another job");
+	SIM_CHECK(sim, tx->tx.segs == job->segs, "a frame of another job");
 	cut = cut_of(job);
-	tx->linear = core_cursor_linear(job->prog, tx->tx.at);
+	tx->linear = core_cursor_linear(job->segs, tx->tx.at);
 	end = tx->linear + tx->tx.frame.payload_bytes;
 	tx->nslices = covering(job, tx->linear, end, tx->slices);
 	if (tx->linear >= *cut) {

@@ -188,7 +188,7 @@ static void link_fails_under_copies(struct sim *sim)
 	SIM_CHECK(sim, write->status == TCPX_ERR_PEER_RESET, "ended with %d", write->status);
 	SIM_CHECK(sim, cancelled->status == TCPX_ERR_CANCELLED, "ended with %d", cancelled->status);
 	sim_until(sim, sim_case_over, read, "the READ ends");
-	SIM_CHECK(sim, list_empty(&sim->side[0].pushes), "a push is left");
+	SIM_CHECK(sim, list_empty(&sim->side[0].resps), "a resp is left");
 }
 
 void case_link_fails_under_copies(void *arg)

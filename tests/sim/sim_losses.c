@@ -105,7 +105,7 @@ static void loss_of_the_lane(struct sim *sim)
 		xfers[i] = sim_start(sim, 0, ops[i % 4], 3000, 2);
 	for (i = 0; i < 60; i++)
 		sim_step(sim);
-	sim_cut_force(sim, CORE_LANE);
+	sim_cut_force(sim, CORE_PRIO);
 	for (i = 0; i < 40; i++)
 		sim_wait(sim, xfers[i], TCPX_OK);
 	for (i = 0; i < 10; i++)
@@ -129,9 +129,9 @@ static void refusal_lost_with_its_channel(struct sim *sim)
 	xfer->bad_status = TCPX_ERR_REMOTE_KEY;
 	SIM_CHECK(sim, sim_post(xfer) == TCPX_OK, "post");
 	sim_until(sim, refused_untold, NULL, "a chunk is refused");
-	sim->side[0].chan[CORE_LANE].conn->drop = true;
-	sim_cut_force(sim, CORE_LANE);
-	sim->side[0].chan[CORE_LANE].conn->drop = true;
+	sim->side[0].chan[CORE_PRIO].conn->drop = true;
+	sim_cut_force(sim, CORE_PRIO);
+	sim->side[0].chan[CORE_PRIO].conn->drop = true;
 	sim_wait(sim, xfer, TCPX_ERR_REMOTE_KEY);
 }
 CASE(refusal_lost_with_its_channel, NULL)

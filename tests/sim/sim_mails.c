@@ -76,7 +76,7 @@ static void one_side_streams(struct sim *sim)
 }
 CASE(one_side_streams, mailing())
 
-/* Without the lane and the stream everything but messages waits for one of them. */
+/* Without the priority channel and the stream everything but messages waits for one of them. */
 static void only_messages_are_up(struct sim *sim)
 {
 	struct sim_xfer *write, *send, *recv;
@@ -156,7 +156,7 @@ static struct sim_profile *mailing_on_one(void)
 static bool serves(struct sim *sim, void *arg)
 {
 	(void)arg;
-	return !list_empty(&sim->side[0].link.pushes);
+	return !list_empty(&sim->side[0].link.resps);
 }
 
 static bool under_way(struct sim *sim, void *arg)

@@ -108,7 +108,7 @@ int main(int argc, char **argv)
 	       ", notifications %" PRIu64 " (%" PRIu64
 	       " behind their WRITE), channels lost %" PRIu64 ", resent %" PRIu64
 	       ", aborted %" PRIu64 ", refused %" PRIu64 ", commits %" PRIu64 ", fills %" PRIu64
-	       ", by reference %" PRIu64 " (%" PRIu64 " as messages), by the lane %" PRIu64 "%s\n",
+	       ", by reference %" PRIu64 " (%" PRIu64 " as messages), by the prio %" PRIu64 "%s\n",
 	       done, sum[0], sum[1], sum[2], sum[3], sum[10], sum[7], sum[4], sum[5], sum[6],
 	       sum[8], sum[9], sum[11], sum[12], sum[13], bad ? ": FAILED" : "");
 	free(sim.heap);

@@ -86,16 +86,16 @@ void sim_region_retire(struct sim_region *region)
 		return;
 	SIM_TRACE(side->sim, "%d retire region %llx", side->index, (unsigned long long)region->key);
 	region->retired = true;
-	LIST_FOREACH_SAFE(pos, tmp, &side->pushes) {
-		struct sim_push *push = LIST_ENTRY(pos, struct sim_push, node);
+	LIST_FOREACH_SAFE(pos, tmp, &side->resps) {
+		struct sim_push *resp = LIST_ENTRY(pos, struct sim_push, node);
 		uint32_t i;
 
-		for (i = 0; i < push->nregions; i++) {
-			if (push->regions[i] != region)
+		for (i = 0; i < resp->nregions; i++) {
+			if (resp->regions[i] != region)
 				continue;
-			push->stopped = true;
+			resp->stopped = true;
 			SIM_ENTER(side->sim);
-			core_push_stop(&side->link, &push->push, TCPX_ERR_DEREGISTERED);
+			core_resp_stop(&side->link, &resp->resp, TCPX_ERR_DEREGISTERED);
 			SIM_LEAVE(side->sim);
 			break;
 		}
@@ -154,12 +154,12 @@ static void map_pieces(struct sim_xfer *xfer, struct sim_region **regions, bool 
 {
 	uint32_t i;
 
-	for (i = 0; i < xfer->prog.nseg; i++) {
-		const struct core_seg *seg = &xfer->prog.seg[i];
+	for (i = 0; i < xfer->segs.nseg; i++) {
+		const struct core_seg *seg = &xfer->segs.seg[i];
 		struct sim_region *region = regions[local ? seg->local : seg->remote];
 
 		memset(region->map + (local ? seg->local_off : seg->remote_off), 1,
-		       core_seg_length(&xfer->prog, i));
+		       core_seg_length(&xfer->segs, i));
 	}
 }
 
@@ -190,18 +190,18 @@ static void lay_pieces(struct sim_xfer *xfer, uint32_t count, uint64_t total, bo
 			xfer->x.local_staged = staged;
 	}
 	for (i = 0; i < count; i++, linear += lengths[i - 1])
-		xfer->prog.seg[i] = (struct core_seg){.linear = linear,
+		xfer->segs.seg[i] = (struct core_seg){.linear = linear,
 						      .local_off = offs[0][i],
 						      .local = which[0][i],
 						      .remote_off = remote ? offs[1][i] : 0,
 						      .remote = remote ? which[1][i] : 0};
-	xfer->prog.seg[count].linear = total;
+	xfer->segs.seg[count].linear = total;
 	for (i = 0; i < used[0]; i++)
 		xfer->local_table[i] = xfer->local[i];
 	for (i = 0; i < used[1]; i++)
 		xfer->keys[i] = xfer->remote[i]->key;
-	xfer->prog.nlocal = used[0];
-	xfer->prog.nremote = used[1];
+	xfer->segs.nlocal = used[0];
+	xfer->segs.nremote = used[1];
 	map_pieces(xfer, xfer->local, true);
 	if (remote)
 		map_pieces(xfer, xfer->remote, false);
@@ -221,12 +221,12 @@ struct sim_xfer *sim_xfer_new(struct sim_side *side, enum tcpx_op op, uint64_t t
 	xfer->side = side;
 	xfer->number = ++sim->xfer_count;
 	xfer->x.op = op;
-	xfer->prog.total = total;
-	xfer->prog.nseg = segments;
-	xfer->prog.seg = sim_alloc((segments + 1) * sizeof(*xfer->prog.seg));
-	xfer->prog.local = xfer->local_table;
-	xfer->prog.remote = xfer->keys;
-	xfer->x.prog = &xfer->prog;
+	xfer->segs.total = total;
+	xfer->segs.nseg = segments;
+	xfer->segs.seg = sim_alloc((segments + 1) * sizeof(*xfer->segs.seg));
+	xfer->segs.local = xfer->local_table;
+	xfer->segs.remote = xfer->keys;
+	xfer->x.segs = &xfer->segs;
 	if (segments)
 		lay_pieces(xfer, segments, total, remote);
 	side->xfers = sim_grow(side->xfers, side->nxfers, &side->cap_xfers, sizeof(*side->xfers));
@@ -249,9 +249,9 @@ void sim_xfer_fill(struct sim_xfer *xfer)
 	int local;
 
 	xfer->pattern = rng_u64(&sim->rng);
-	for (i = 0; i < xfer->prog.nseg; i++) {
-		const struct core_seg *seg = &xfer->prog.seg[i];
-		uint64_t n = core_seg_length(&xfer->prog, i), k;
+	for (i = 0; i < xfer->segs.nseg; i++) {
+		const struct core_seg *seg = &xfer->segs.seg[i];
+		uint64_t n = core_seg_length(&xfer->segs, i), k;
 
 		for (local = 0; local < 2; local++) {
 			struct sim_region *region =
@@ -276,11 +276,11 @@ void sim_xfer_poison(struct sim_xfer *xfer)
 {
 	uint32_t i;
 
-	for (i = 0; i < xfer->prog.nseg && is_source(xfer, true); i++) {
-		const struct core_seg *seg = &xfer->prog.seg[i];
+	for (i = 0; i < xfer->segs.nseg && is_source(xfer, true); i++) {
+		const struct core_seg *seg = &xfer->segs.seg[i];
 
 		memset(xfer->local[seg->local]->mem + seg->local_off, 0x55,
-		       core_seg_length(&xfer->prog, i));
+		       core_seg_length(&xfer->segs, i));
 	}
 }
 
@@ -290,13 +290,13 @@ bool sim_xfer_equal(const struct sim_xfer *xfer, uint64_t bytes, uint64_t patter
 	bool local = xfer->x.op == TCPX_OP_READ || xfer->x.op == TCPX_OP_RECV;
 	uint32_t i;
 
-	for (i = 0; i < xfer->prog.nseg; i++) {
-		const struct core_seg *seg = &xfer->prog.seg[i];
+	for (i = 0; i < xfer->segs.nseg; i++) {
+		const struct core_seg *seg = &xfer->segs.seg[i];
 		const struct sim_region *region =
 			local ? xfer->local[seg->local] : xfer->remote[seg->remote];
 		uint64_t off = local ? seg->local_off : seg->remote_off, k;
 
-		for (k = 0; k < core_seg_length(&xfer->prog, i) && seg->linear + k < bytes; k++)
+		for (k = 0; k < core_seg_length(&xfer->segs, i) && seg->linear + k < bytes; k++)
 			if (region->mem[off + k] != sim_pattern(pattern, seg->linear + k))
 				return false;
 	}

@@ -21,25 +21,25 @@ static void op_ended(void *arg, struct core_xfer *xfer)
 	sim_ended((struct sim_xfer *)xfer);
 }
 
-static void op_push_ended(void *arg, struct core_push *core)
+static void op_resp_ended(void *arg, struct core_resp *core)
 {
-	struct sim_side *side = entered(arg, "push_ended");
-	struct sim_push *push = (struct sim_push *)core;
+	struct sim_side *side = entered(arg, "resp_ended");
+	struct sim_push *resp = (struct sim_push *)core;
 	uint32_t i;
 
 	for (i = 0; i <= side->sim->p.bulk_channels; i++) {
 		struct sim_tx *tx = &side->chan[i].tx;
 
-		SIM_CHECK(side->sim, !tx->in_call || tx->aborted || tx->tx.prog != &core->prog,
-			  "a push ended in the middle of a call");
+		SIM_CHECK(side->sim, !tx->in_call || tx->aborted || tx->tx.segs != &core->segs,
+			  "a resp ended in the middle of a call");
 	}
 	if (core->job.fills)
-		SIM_CHECK(side->sim, list_empty(&core->job.fill.slices), "slices of an ended push");
-	sim_ref_push_ended(push);
-	for (i = 0; i < push->nregions; i++)
-		sim_region_put(push->regions[i]);
-	list_remove(&push->node);
-	memset(&core->prog, 0xdb, sizeof(core->prog));
+		SIM_CHECK(side->sim, list_empty(&core->job.fill.slices), "slices of an ended resp");
+	sim_ref_resp_ended(resp);
+	for (i = 0; i < resp->nregions; i++)
+		sim_region_put(resp->regions[i]);
+	list_remove(&resp->node);
+	memset(&core->segs, 0xdb, sizeof(core->segs));
 }
 
 static void op_kick(void *arg, uint32_t channel)
@@ -113,7 +113,7 @@ static tcpx_status op_deliver(void *arg, struct core_xfer *core, const void *dat
 			return TCPX_ERR_CORRUPT;
 	}
 	if (!core->local_staged) {
-		sim_prog_copy(side->sim, core->prog, (struct core_cursor){0},
+		sim_segs_copy(side->sim, core->segs, (struct core_cursor){0},
 			      (uint8_t *)(uintptr_t)data, bytes, true);
 		return TCPX_OK;
 	}
@@ -156,10 +156,10 @@ static void commit_end(struct sim *sim, const struct sim_event *event)
 		SIM_CHECK(sim, xfer->active && xfer->post == commit->post,
 			  "transfer %u: its memory is written by a commit after its end",
 			  xfer->number);
-		sim_prog_copy(sim, &xfer->prog, core_cursor_at(&xfer->prog, commit->linear),
+		sim_segs_copy(sim, &xfer->segs, core_cursor_at(&xfer->segs, commit->linear),
 			      commit->slot, commit->bytes, true);
 		if (!commit->deliver)
-			sim_prog_applied(sim, &xfer->prog, commit->linear, commit->bytes);
+			sim_segs_applied(sim, &xfer->segs, commit->linear, commit->bytes);
 	} else {
 		sim_pieces_copy(side, commit->pieces, commit->npieces, 0, commit->slot,
 				commit->bytes);
@@ -408,7 +408,7 @@ void sim_consume_later(struct sim_side *side)
 
 const struct core_ops sim_ops = {
 	.ended = op_ended,
-	.push_ended = op_push_ended,
+	.resp_ended = op_resp_ended,
 	.kick = op_kick,
 	.close_channel = op_close_channel,
 	.fence = op_fence,

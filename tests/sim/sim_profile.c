@@ -13,7 +13,7 @@ static uint32_t pick(struct rng *rng, const uint32_t *values, uint32_t count)
 	pick(rng, (const uint32_t[]){__VA_ARGS__},                                                 \
 	     sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
 
-#define LANE_SALT 0x4a40000000000ull
+#define PRIO_SALT 0x4a40000000000ull
 
 /* A healthy link with moderate times: the ground of directed cases. */
 void sim_profile_plain(struct sim_profile *p)
@@ -125,9 +125,9 @@ void sim_profile_lane(struct sim_profile *p, uint64_t seed)
 {
 	struct rng rng;
 
-	rng_seed(&rng, seed ^ LANE_SALT);
+	rng_seed(&rng, seed ^ PRIO_SALT);
 	if (rng_one_in(&rng, 4))
-		p->by_lane = PICK(&rng, 20, 60, 100);
+		p->by_prio = PICK(&rng, 20, 60, 100);
 	if (rng_one_in(&rng, 2))
 		p->ref_most = p->ref_chunk * PICK(&rng, 1, 2, 7, 40);
 }

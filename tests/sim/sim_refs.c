@@ -14,7 +14,7 @@ static bool all_known(const struct sim_xfer *xfer)
 {
 	uint32_t i;
 
-	for (i = 0; i < xfer->prog.nremote; i++) {
+	for (i = 0; i < xfer->segs.nremote; i++) {
 		const struct sim_region *region = sim_region_at(xfer->side->peer, xfer->keys[i]);
 
 		if (!region || region->retired)
@@ -120,9 +120,9 @@ static void put_sources(struct sim_lent *lent, const struct core_tx *tx)
 
 	lent->pieces = sim_alloc((tx->pieces + 1) * sizeof(*lent->pieces));
 	while (left > 0) {
-		const struct core_seg *seg = &tx->prog->seg[at.seg];
-		const struct sim_region *region = tx->prog->local[seg->local];
-		uint64_t n = core_seg_length(tx->prog, at.seg) - at.off;
+		const struct core_seg *seg = &tx->segs->seg[at.seg];
+		const struct sim_region *region = tx->segs->local[seg->local];
+		uint64_t n = core_seg_length(tx->segs, at.seg) - at.off;
 
 		n = n < left ? n : left;
 		lent->pieces[lent->npieces++] = (struct sim_piece){
@@ -158,8 +158,8 @@ struct sim_lent *sim_ref_lend(struct sim_side *side, const struct core_tx *tx,
 
 	*lent = (struct sim_lent){
 		.side = side, .conn = conn, .seq = tx->frame.seq, .bytes = tx->frame.payload_bytes};
-	if (tx->job->kind == CORE_JOB_PUSH) {
-		lent->push = LIST_ENTRY(tx->job, struct sim_push, push.job);
+	if (tx->job->kind == CORE_JOB_RESP) {
+		lent->resp = LIST_ENTRY(tx->job, struct sim_push, resp.job);
 	} else {
 		lent->xfer = LIST_ENTRY(tx->job, struct sim_xfer, x.job);
 		lent->post = lent->xfer->post;
@@ -211,7 +211,7 @@ bool sim_ref_odd(const struct sim_frame *frame, enum core_rx_kind kind)
 
 	if (ref != (frame->lent != NULL))
 		return true;
-	return ref && kind != CORE_RX_REGION && kind != CORE_RX_PROG && kind != CORE_RX_SCRATCH;
+	return ref && kind != CORE_RX_REGION && kind != CORE_RX_SEGS && kind != CORE_RX_SCRATCH;
 }
 
 /* The owner took the memory back, and its word was faster than the chunk. */
@@ -245,36 +245,36 @@ void sim_ref_read(const struct sim_lent *lent, uint8_t *to)
 			   "transfer %u: the peer copies from its memory after its end",
 			   xfer->number);
 	else
-		SIM_HONEST(sim, !lent->push->push.ended, "the peer copies for an ended push");
+		SIM_HONEST(sim, !lent->resp->resp.ended, "the peer copies for an ended resp");
 	read_pieces(lent, to);
 }
 
 static bool copies(const struct sim_side *reader, const struct sim_xfer *xfer,
-		   const struct sim_push *push)
+		   const struct sim_push *resp)
 {
 	struct list_node *pos;
 
 	LIST_FOREACH(pos, &reader->commits) {
 		const struct sim_lent *lent = LIST_ENTRY(pos, struct sim_commit, node)->lent;
 
-		if (lent && !lent->copy && lent->push == push && lent->xfer == xfer &&
+		if (lent && !lent->copy && lent->resp == resp && lent->xfer == xfer &&
 		    (!xfer || lent->post == xfer->post))
 			return true;
 	}
 	return false;
 }
 
-/* A request or a push ended. Its receiver's word that all bytes are there ends a SEND before the
- * acknowledgements come. */
-static void quiet(struct sim_side *side, const struct sim_xfer *xfer, const struct sim_push *push)
+/* A request or a read response ended. Its receiver's word that all bytes are there ends a SEND
+ * before the acknowledgements come. */
+static void quiet(struct sim_side *side, const struct sim_xfer *xfer, const struct sim_push *resp)
 {
 	struct sim *sim = side->sim;
 	uint32_t number = xfer ? xfer->number : 0;
 	bool told = xfer && xfer->x.op == TCPX_OP_SEND && xfer->x.status == TCPX_OK;
 	struct list_node *pos;
 
-	SIM_HONEST(sim, !copies(side->peer, xfer, push),
-		   "transfer %u or a push ended while the peer copies from its memory", number);
+	SIM_HONEST(sim, !copies(side->peer, xfer, resp),
+		   "transfer %u or a resp ended while the peer copies from its memory", number);
 	if (told || (!side->alive && !side->link.leased))
 		return;
 	lents_look(side);
@@ -282,9 +282,9 @@ static void quiet(struct sim_side *side, const struct sim_xfer *xfer, const stru
 		const struct sim_lent *lent = LIST_ENTRY(pos, struct sim_lent, node);
 
 		SIM_HONEST(sim,
-			   lent->push != push || lent->xfer != xfer ||
+			   lent->resp != resp || lent->xfer != xfer ||
 				   (xfer && lent->post != xfer->post),
-			   "transfer %u or a push ended and a chunk of it is lent", number);
+			   "transfer %u or a resp ended and a chunk of it is lent", number);
 	}
 }
 
@@ -294,10 +294,10 @@ void sim_ref_ended(struct sim_xfer *xfer)
 		quiet(xfer->side, xfer, NULL);
 }
 
-void sim_ref_push_ended(struct sim_push *push)
+void sim_ref_resp_ended(struct sim_push *resp)
 {
-	if (push->side->sim->p.by_ref || push->side->sim->p.by_msg)
-		quiet(push->side, NULL, push);
+	if (resp->side->sim->p.by_ref || resp->side->sim->p.by_msg)
+		quiet(resp->side, NULL, resp);
 }
 
 /* ---- the lease: a peer that is alive, or copies still, may read what was lent ---- */

@@ -66,7 +66,7 @@ static void place(struct sim_side *side, struct sim_rx *rx)
 		rx->held = rx->staged = !rx->scratch;
 		rx->staged = rx->staged && flagged;
 		break;
-	case CORE_RX_PROG:
+	case CORE_RX_SEGS:
 		rx->staged = rx->xfer->x.local_staged;
 		SIM_HONEST(side->sim,
 			   frame->lent || rx->staged == flagged || frame->frame.type == FRAME_RDATA,
@@ -102,10 +102,10 @@ static void put_payload(struct sim_side *side, struct sim_rx *rx)
 		sim_pieces_copy(side, rx->frame->pieces, rx->frame->npieces, rx->done, from,
 				rx->want);
 		break;
-	case CORE_RX_PROG:
+	case CORE_RX_SEGS:
 		SIM_CHECK(sim, rx->xfer->active && rx->xfer->post == rx->post,
 			  "transfer %u: its memory is written after its end", rx->xfer->number);
-		sim_prog_copy(sim, rx->rx.prog, core_cursor_at(rx->rx.prog, linear), from, rx->want,
+		sim_segs_copy(sim, rx->rx.segs, core_cursor_at(rx->rx.segs, linear), from, rx->want,
 			      true);
 		break;
 	case CORE_RX_NOTE:
@@ -138,7 +138,7 @@ static struct sim_commit *applied(struct sim_side *side, uint32_t channel, struc
 	struct sim_frame *frame = rx->frame;
 	struct sim_commit *commit;
 
-	if (rx->rx.kind != CORE_RX_REGION && rx->rx.kind != CORE_RX_PROG)
+	if (rx->rx.kind != CORE_RX_REGION && rx->rx.kind != CORE_RX_SEGS)
 		return NULL;
 	if (!rx->staged && spoilt(side, rx)) {
 		rx->status = TCPX_ERR_CORRUPT;
@@ -147,7 +147,7 @@ static struct sim_commit *applied(struct sim_side *side, uint32_t channel, struc
 	if (!rx->staged && rx->rx.kind == CORE_RX_REGION)
 		sim_pieces_applied(side, frame->pieces, frame->npieces);
 	else if (!rx->staged)
-		sim_prog_applied(sim, rx->rx.prog, rx->rx.linear, frame->frame.payload_bytes);
+		sim_segs_applied(sim, rx->rx.segs, rx->rx.linear, frame->frame.payload_bytes);
 	if (!rx->staged)
 		return NULL;
 	commit = sim_alloc(sizeof(*commit));

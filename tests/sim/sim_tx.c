@@ -40,11 +40,11 @@ static void put_pieces(struct sim_frame *frame, const struct core_tx *tx)
 		return;
 	}
 	for (i = 0; i < tx->pieces && left > 0; i++) {
-		const struct core_seg *seg = &tx->prog->seg[at.seg];
-		uint64_t n = core_seg_length(tx->prog, at.seg) - at.off;
+		const struct core_seg *seg = &tx->segs->seg[at.seg];
+		uint64_t n = core_seg_length(tx->segs, at.seg) - at.off;
 
 		n = n < left ? n : left;
-		frame->pieces[i] = (struct sim_piece){.key = tx->prog->remote[seg->remote],
+		frame->pieces[i] = (struct sim_piece){.key = tx->segs->remote[seg->remote],
 						      .offset = seg->remote_off + at.off,
 						      .bytes = n};
 		left -= n;
@@ -77,16 +77,17 @@ static void new_frame(struct sim_side *side, uint32_t channel)
 		frame->frame.follows = frame->lent->npieces * 20;
 		frame->frame.table_bytes += frame->frame.follows;
 	}
-	if (tx->tx.job && tx->tx.job->by_lane && type != FRAME_READ_REQ) {
-		/* The core may have had no memory for the lane: then this link is about to end. */
+	if (tx->tx.job && tx->tx.job->by_prio && type != FRAME_READ_REQ) {
+		/* The core may have had no memory for the priority channel: then this link is
+		 * about to end. */
 		SIM_CHECK(sim,
-			  channel == CORE_LANE || !side->chan[CORE_LANE].up || side->fail_scheduled,
-			  "what goes by the lane leaves on channel %u", channel);
-		sim->count.by_lane++;
+			  channel == CORE_PRIO || !side->chan[CORE_PRIO].up || side->fail_scheduled,
+			  "what goes by the prio leaves on channel %u", channel);
+		sim->count.by_prio++;
 	}
 	SIM_CHECK(sim, frame->frame.epoch == frame->conn->epoch, "a frame of epoch %u on epoch %u",
 		  frame->frame.epoch, frame->conn->epoch);
-	SIM_CHECK(sim, !frame->frame.payload_bytes || tx->tx.prog || tx->tx.bytes,
+	SIM_CHECK(sim, !frame->frame.payload_bytes || tx->tx.segs || tx->tx.bytes,
 		  "a frame of type %u with nothing to read its payload from", type);
 	tx->frame = frame;
 	tx->at = tx->tx.at;
@@ -96,8 +97,8 @@ static void new_frame(struct sim_side *side, uint32_t channel)
 	sim_fill_claim(side, tx);
 	sim_hold_frame(side, tx, frame->conn);
 	sim_told(sim, &side->chan[channel].rx, &frame->frame);
-	if (tx->tx.prog && type != FRAME_RDATA) {
-		tx->xfer = LIST_ENTRY(tx->tx.prog, struct sim_xfer, prog);
+	if (tx->tx.segs && type != FRAME_RDATA) {
+		tx->xfer = LIST_ENTRY(tx->tx.segs, struct sim_xfer, segs);
 		tx->post = tx->xfer->post;
 	}
 	SIM_TRACE(sim, "%d ch%u tx type %u seq %llu xfer %llx linear %llu bytes %u offset %llu",
@@ -113,13 +114,13 @@ static void read_memory(struct sim_side *side, struct sim_tx *tx, uint8_t *to)
 
 	if (tx->aborted) {
 		memset(to, 0xaa, tx->want);
-	} else if (tx->tx.prog) {
+	} else if (tx->tx.segs) {
 		SIM_CHECK(sim, !tx->xfer || (tx->xfer->active && tx->xfer->post == tx->post),
 			  "transfer %u: its memory is read after its end", tx->xfer->number);
 		if (tx->nslices)
 			sim_fill_read(tx, to);
 		else
-			sim_prog_copy(sim, tx->tx.prog, tx->at, to, tx->want, false);
+			sim_segs_copy(sim, tx->tx.segs, tx->at, to, tx->want, false);
 	} else if (tx->want) {
 		memcpy(to, (const uint8_t *)tx->tx.bytes + tx->from, tx->want);
 	}
@@ -165,11 +166,11 @@ static void call_end(struct sim *sim, const struct sim_event *event)
 	read_memory(side, tx, again);
 	/* A responder's source is its application's, who may change it. */
 	SIM_CHECK(sim,
-		  (tx->tx.prog && !tx->xfer) ||
+		  (tx->tx.segs && !tx->xfer) ||
 			  !memcmp(again, tx->frame->payload + tx->from, tx->want),
 		  "memory that a call reads has changed");
-	if (tx->tx.prog && !tx->aborted)
-		core_cursor_advance(tx->tx.prog, &tx->at, tx->want, UINT32_MAX, &pieces);
+	if (tx->tx.segs && !tx->aborted)
+		core_cursor_advance(tx->tx.segs, &tx->at, tx->want, UINT32_MAX, &pieces);
 	tx->in_call = false;
 	SIM_ENTER(sim);
 	if (tx->last) {
@@ -259,7 +260,7 @@ void sim_tx_orphan(struct sim_side *side, uint32_t channel)
 	struct sim_tx *tx = &side->chan[channel].tx;
 	struct sim_orphan *orphan;
 
-	if (!tx->in_call || !tx->tx.prog || tx->aborted || tx->frame->lent || !sim_chance(sim, 30))
+	if (!tx->in_call || !tx->tx.segs || tx->aborted || tx->frame->lent || !sim_chance(sim, 30))
 		return;
 	orphan = sim_alloc(sizeof(*orphan));
 	orphan->xfer = tx->xfer;

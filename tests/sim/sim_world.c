@@ -65,7 +65,7 @@ static void link_end(struct sim_side *side)
 	SIM_CHECK(sim, !side->fill_used && list_empty(&side->slices),
 		  "side %d: %llu bytes of filled slices are left", side->index,
 		  (unsigned long long)side->fill_used);
-	SIM_CHECK(sim, list_empty(&side->pushes), "side %d: a push is left", side->index);
+	SIM_CHECK(sim, list_empty(&side->resps), "side %d: a resp is left", side->index);
 	SIM_CHECK(sim, list_empty(&side->lents) && !side->link.leased, "side %d: a lease is left",
 		  side->index);
 	for (i = 0; i < side->nregions; i++)
@@ -187,7 +187,7 @@ void sim_world_init(struct sim *sim)
 		side->sim = sim;
 		side->peer = &sim->side[1 - i];
 		side->index = i;
-		list_init(&side->pushes);
+		list_init(&side->resps);
 		list_init(&side->commits);
 		list_init(&side->orphans);
 		list_init(&side->unread);
@@ -234,6 +234,6 @@ void sim_side_check(struct sim_side *side)
 	SIM_CHECK(sim, side->fill_used <= sim->p.fill_pool[side->index], "filling overdrawn");
 	LIST_FOREACH(pos, &link->active)
 		sim_fill_check(side, &LIST_ENTRY(pos, struct core_xfer, node)->job);
-	LIST_FOREACH(pos, &link->pushes)
-		sim_fill_check(side, &LIST_ENTRY(pos, struct core_push, node)->job);
+	LIST_FOREACH(pos, &link->resps)
+		sim_fill_check(side, &LIST_ENTRY(pos, struct core_resp, node)->job);
 }

@@ -171,7 +171,7 @@ def test_json(tool):
     assert [gpu["gpu"] for rank in found["ranks"] for gpu in rank["gpus"]] == [0, 5, 0, 5]
     for rank in found["ranks"]:
         roles = [thread["role"] for thread in rank["threads"]]
-        assert {"main", "worker", "control", "lanes"} <= set(roles)
+        assert {"main", "worker", "control", "priority"} <= set(roles)
         assert all(thread["cpus"] for thread in rank["threads"])
         for gpu in rank["gpus"]:
             assert gpu["bytes_out"] == gpu["bytes_in"] == 4 * 65536

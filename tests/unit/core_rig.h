@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A core alone: a lane and two channels that are up, effects that count, frames put in by hand. */
+/* A core alone: a priority channel and two channels that are up, effects that count, frames put
+ * in by hand. */
 #ifndef UNIT_CORE_RIG_H
 #define UNIT_CORE_RIG_H
 
@@ -24,11 +25,11 @@ static void on_ended(void *arg, struct core_xfer *xfer)
 	assert_int_equal(xfer->state, CORE_FINAL);
 }
 
-static void on_push_ended(void *arg, struct core_push *push)
+static void on_resp_ended(void *arg, struct core_resp *resp)
 {
 	(void)arg;
-	(void)push;
-	fail_msg("no push was started");
+	(void)resp;
+	fail_msg("no resp was started");
 }
 
 static void on_channel(void *arg, uint32_t channel)
@@ -173,7 +174,7 @@ static void on_fill_drop(void *arg, struct core_job *job)
 
 static const struct core_ops ops = {
 	.ended = on_ended,
-	.push_ended = on_push_ended,
+	.resp_ended = on_resp_ended,
 	.kick = on_kick,
 	.close_channel = on_channel,
 	.fence = on_fence,

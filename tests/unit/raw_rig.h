@@ -47,12 +47,12 @@ static inline void connect_raw(void)
 	(void)await(TCPX_EVENT_PEER_UP);
 }
 
-enum place { CONTROL, LANE, BULK, PLACES };
+enum place { CONTROL, PRIO, BULK, PLACES };
 
 /* Bytes on one of its connections, whatever they are. */
 static inline void say(enum place place, const void *bytes, size_t len)
 {
-	int fd = place == CONTROL ? raw.ctl.fd : raw.chan[place == LANE ? 0 : 1].fd;
+	int fd = place == CONTROL ? raw.ctl.fd : raw.chan[place == PRIO ? 0 : 1].fd;
 
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, bytes, len), (ssize_t)len);

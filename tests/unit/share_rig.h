@@ -222,7 +222,7 @@ static inline int side_chunks(const struct side *side, uint32_t bytes)
 		assert_int_equal(peer->link.core.ref_chunk, CORE_REF_MOST); /* as the peer said */
 		peer->link.core.ref_chunk = bytes;
 	}
-	for (uint32_t i = CORE_LANE + 1; i < peer->link.core.nchan; i++)
+	for (uint32_t i = CORE_PRIO + 1; i < peer->link.core.nchan; i++)
 		frames += (int)peer->link.core.chan[i].inflight.next_seq;
 	pthread_mutex_unlock(&peer->link.lock);
 	peer_put(peer);

@@ -227,7 +227,7 @@ static void test_lost_half_way(void **state)
 
 static struct core_seg seg[2] = {{0}, {.linear = 8}};
 static const uint64_t key = 1;
-static const struct core_prog prog = {
+static const struct core_segs segs = {
 	.total = 8, .nseg = 1, .seg = seg, .remote = &key, .nlocal = 1, .nremote = 1};
 
 static void post(struct world *w, struct core_xfer *write, uint32_t bytes)
@@ -235,7 +235,7 @@ static void post(struct world *w, struct core_xfer *write, uint32_t bytes)
 	static const char text[CORE_PIGGYBACK_BYTES + 1];
 
 	*write = (struct core_xfer){.op = TCPX_OP_WRITE,
-				    .prog = &prog,
+				    .segs = &segs,
 				    .notify = text,
 				    .notify_bytes = bytes,
 				    .has_notify = true};
@@ -297,7 +297,7 @@ static void test_nothing_comes_between(void **state)
 static void test_lent_and_cancelled(void **state)
 {
 	struct core_xfer write = {.op = TCPX_OP_WRITE,
-				  .prog = &prog,
+				  .segs = &segs,
 				  .notify = "note",
 				  .notify_bytes = 4,
 				  .has_notify = true,

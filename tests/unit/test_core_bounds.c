@@ -84,8 +84,8 @@ static void test_cancelled_sends_nobody_takes(void **state)
 {
 	struct world *w = world_open();
 	struct core_seg end = {0};
-	struct core_prog prog = {.seg = &end};
-	struct core_xfer send = {.op = TCPX_OP_SEND, .prog = &prog};
+	struct core_segs segs = {.seg = &end};
+	struct core_xfer send = {.op = TCPX_OP_SEND, .segs = &segs};
 
 	(void)state;
 	for (uint32_t i = 0; i < CORE_CANCELLED_MAX; i++) {
@@ -102,7 +102,7 @@ static void test_cancelled_sends_are_told(void **state)
 	static const uint32_t order[] = {3, 0, 2, 1};
 	struct world *w = world_open();
 	struct core_seg end = {0};
-	struct core_prog prog = {.seg = &end};
+	struct core_segs segs = {.seg = &end};
 	struct core_xfer sends[5];
 	struct core_tx tx;
 
@@ -110,7 +110,7 @@ static void test_cancelled_sends_are_told(void **state)
 	memset(sends, 0, sizeof(sends));
 	for (uint32_t i = 0; i < 5; i++) {
 		sends[i].op = TCPX_OP_SEND;
-		sends[i].prog = &prog;
+		sends[i].segs = &segs;
 		assert_int_equal(core_xfer_post(&w->link, &sends[i]), TCPX_OK);
 	}
 	for (uint32_t i = 0; i < 4; i++)
@@ -207,9 +207,9 @@ static void test_fail_within_a_call(void **state)
 	struct world *w = world_open();
 	struct core_seg seg[2] = {{0}, {.linear = 10}};
 	uint64_t key = 1;
-	struct core_prog prog = {
+	struct core_segs segs = {
 		.total = 10, .nseg = 1, .seg = seg, .remote = &key, .nlocal = 1, .nremote = 1};
-	struct core_xfer write = {.op = TCPX_OP_WRITE, .prog = &prog};
+	struct core_xfer write = {.op = TCPX_OP_WRITE, .segs = &segs};
 	struct core_tx tx;
 
 	(void)state;
@@ -227,13 +227,13 @@ static void test_lent_frame_taken_back(void **state)
 {
 	struct core_seg seg[2] = {{0}, {.linear = 3 * 4096}};
 	uint64_t key = 1;
-	struct core_prog prog = {.total = 3 * 4096,
+	struct core_segs segs = {.total = 3 * 4096,
 				 .nseg = 1,
 				 .seg = seg,
 				 .remote = &key,
 				 .nlocal = 1,
 				 .nremote = 1};
-	struct core_xfer write = {.op = TCPX_OP_WRITE, .prog = &prog};
+	struct core_xfer write = {.op = TCPX_OP_WRITE, .segs = &segs};
 	struct world *w = world_open();
 	struct core_tx first, tx;
 
@@ -261,9 +261,9 @@ static void test_cancel_calls_the_lender_back(void **state)
 {
 	struct core_seg seg[2] = {{0}, {.linear = 4096}};
 	uint64_t key = 1;
-	struct core_prog prog = {
+	struct core_segs segs = {
 		.total = 4096, .nseg = 1, .seg = seg, .remote = &key, .nlocal = 1, .nremote = 1};
-	struct core_xfer write = {.op = TCPX_OP_WRITE, .prog = &prog};
+	struct core_xfer write = {.op = TCPX_OP_WRITE, .segs = &segs};
 	struct world *w = world_open();
 	uint32_t before[3];
 	struct core_tx tx;
@@ -289,7 +289,7 @@ static void test_a_request_of_no_known_way(void **state)
 	struct world *w = world_open();
 
 	(void)state;
-	for (request.key = 0; request.key <= FRAME_READ_BY_LANE; request.key++)
+	for (request.key = 0; request.key <= FRAME_READ_BY_PRIO; request.key++)
 		assert_int_equal(receive(w, 0, request, TCPX_OK), TCPX_OK);
 	assert_int_equal(begin(w, 0, request), TCPX_ERR_PROTOCOL);
 	world_close(w);
@@ -301,10 +301,10 @@ static void test_a_send_is_cleared_once(void **state)
 	for (uint64_t key = 0; key < 2; key++) {
 		struct core_seg seg[2] = {{0}, {.linear = 1 << 16}};
 		void *region = seg; /* looked at by nobody here */
-		struct core_prog prog = {
+		struct core_segs segs = {
 			.seg = seg, .nseg = 1, .total = 1 << 16, .local = &region, .nlocal = 1};
-		struct core_xfer send = {.op = TCPX_OP_SEND, .prog = &prog};
-		struct frame cts = {.type = FRAME_CTS, .key = key, .offset = prog.total};
+		struct core_xfer send = {.op = TCPX_OP_SEND, .segs = &segs};
+		struct frame cts = {.type = FRAME_CTS, .key = key, .offset = segs.total};
 		struct world *w = world_open();
 		uint64_t sent = 0;
 		struct core_tx tx;
@@ -320,7 +320,7 @@ static void test_a_send_is_cleared_once(void **state)
 							: 0;
 					core_tx_sent(&w->link, chan, true);
 				}
-			assert_int_equal(sent, again ? prog.total : 0);
+			assert_int_equal(sent, again ? segs.total : 0);
 			assert_int_equal(receive(w, 0, cts, TCPX_OK), TCPX_OK);
 		}
 		world_close(w);

@@ -50,7 +50,7 @@ static void wish(struct world *w, uint64_t upto, uint64_t least)
 			      .offset = least});
 }
 
-/* The next frame of that type and key on the lane; all others are sent, too. */
+/* The next frame of that type and key on the priority channel; all others are sent, too. */
 static bool says(struct world *w, uint8_t type, uint64_t key, struct frame *out_frame)
 {
 	bool found = false;

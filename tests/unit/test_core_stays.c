@@ -4,7 +4,7 @@
 
 #define BYTES 3000
 
-/* The link fails while the lane sends a notification: what is allocated then. */
+/* The link fails while the priority channel sends a notification: what is allocated then. */
 static uint64_t fail_while_sending(struct world *w)
 {
 	char data[BYTES] = {1};

@@ -109,7 +109,7 @@ struct world {
 	void *local[1];
 	uint64_t remote[1];
 	struct core_seg seg[2];
-	struct core_prog prog;
+	struct core_segs segs;
 	struct core_xfer xfer;
 	uint64_t head_bytes; /* of the frame before its payload */
 };
@@ -143,14 +143,14 @@ static void world_open(struct world *w)
 					.length = sizeof(w->source)};
 	w->local[0] = &w->region;
 	w->seg[1].linear = PAYLOAD_BYTES;
-	w->prog = (struct core_prog){.total = PAYLOAD_BYTES,
+	w->segs = (struct core_segs){.total = PAYLOAD_BYTES,
 				     .nseg = 1,
 				     .seg = w->seg,
 				     .local = w->local,
 				     .remote = w->remote,
 				     .nlocal = 1,
 				     .nremote = 1};
-	w->xfer = (struct core_xfer){.op = TCPX_OP_WRITE, .prog = &w->prog};
+	w->xfer = (struct core_xfer){.op = TCPX_OP_WRITE, .segs = &w->segs};
 }
 
 static void world_close(struct world *w)

@@ -117,7 +117,8 @@ static int by_bulk(struct share_pair *pair, enum tcpx_op op, unsigned count)
 	return (read ? far_asks(pair, 'g', 0) : side_chunks(&pair->near, 0)) - before;
 }
 
-/* Its frames have no bytes: one alone takes the lane whatever its size, others do not. */
+/* Its frames have no bytes: one alone takes the priority channel whatever its size, others do
+ * not. */
 static void a_write_alone_takes_the_lane(void **state)
 {
 	struct share_pair pair;
@@ -133,7 +134,7 @@ static void a_write_alone_takes_the_lane(void **state)
 	assert_true(by_bulk(&pair, TCPX_OP_WRITE, 5) >= 5);
 	assert_int_equal(tcpx_request_cancel(pair.near.session, recv), TCPX_OK);
 	assert_int_equal(side_end(&pair.near, recv), TCPX_ERR_CANCELLED);
-	assert_int_equal(engine_runtime.lone_posted | engine_runtime.lone_answered, 0);
+	assert_int_equal(engine_runtime.solo_posted | engine_runtime.solo_answered, 0);
 	share_close(&pair);
 }
 

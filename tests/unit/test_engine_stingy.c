@@ -67,13 +67,13 @@ static void a_read_does_not_keep_a_region(void **state)
 #define NOTE_BYTES 60000u
 #define NOTE_BEGIN 2000u
 
-/* The header of the next notification of so many bytes, on the lane. */
+/* The header of the next notification of so many bytes, on the prio. */
 static size_t note_header(uint8_t *out, uint32_t bytes)
 {
-	struct raw_chan *lane = &raw.chan[0];
+	struct raw_chan *prio = &raw.chan[0];
 	struct frame frame = {.type = FRAME_NOTIFY,
-			      .epoch = lane->epoch,
-			      .seq = lane->next_seq++,
+			      .epoch = prio->epoch,
+			      .seq = prio->next_seq++,
 			      .key = 1,
 			      .xfer = ++raw.note_number,
 			      .offset = bytes,
@@ -90,10 +90,11 @@ static void *say_the_rest(void *arg)
 	struct pollfd nothing = {.fd = -1};
 
 	(void)arg;
-	/* Time for the one who waits to take the lane from its worker; else this proves less. */
+	/* Time for the one who waits to take the priority channel from its worker; else this
+	 * proves less. */
 	(void)poll(&nothing, 1, 50);
 	wire_trailer_encode(&trailer, rest + NOTE_BYTES - NOTE_BEGIN);
-	say(LANE, rest, sizeof(rest));
+	say(PRIO, rest, sizeof(rest));
 	return NULL;
 }
 
@@ -106,8 +107,8 @@ static void take_note(int64_t timeout_ns, size_t bytes)
 	tcpx_notification_release(session, &note);
 }
 
-/* The lane's worker slept in the middle of a large frame, until much of it would be there; who
- * waits reads the end of it, and then hears what is small. */
+/* The priority channel's worker slept in the middle of a large frame, until much of it would be
+ * there; who waits reads the end of it, and then hears what is small. */
 static void hear_a_large_frame_and_a_small_one(void)
 {
 	struct pollfd pfd = {.fd = tcpx_session_fd(session), .events = POLLIN};
@@ -119,13 +120,13 @@ static void hear_a_large_frame_and_a_small_one(void)
 	len = note_header(bytes, 0);
 	len += note_header(bytes + len, NOTE_BYTES);
 	memset(bytes + len, 0, NOTE_BEGIN);
-	say(LANE, bytes, len + NOTE_BEGIN);
+	say(PRIO, bytes, len + NOTE_BEGIN);
 	assert_int_equal(poll(&pfd, 1, 20000), 1);
 	take_note(0, 0);
 	assert_int_equal(pthread_create(&thread, NULL, say_the_rest, NULL), 0);
 	take_note(20000000000, NOTE_BYTES);
 	assert_int_equal(pthread_join(thread, NULL), 0);
-	say(LANE, bytes, note_header(bytes, 0));
+	say(PRIO, bytes, note_header(bytes, 0));
 	take_note(20000000000, 0); /* a wide guard */
 	raw_close(&raw);
 	(void)await(TCPX_EVENT_PEER_DOWN);
@@ -134,7 +135,8 @@ static void hear_a_large_frame_and_a_small_one(void)
 static void the_lane_is_heard_after_a_large_frame(void **state)
 {
 	(void)state;
-	for (int i = 0; i < 10; i++) /* on a busy machine the lane is not always taken in time */
+	for (int i = 0; i < 10;
+	     i++) /* on a busy machine the priority channel is not always taken in time */
 		hear_a_large_frame_and_a_small_one();
 }
 

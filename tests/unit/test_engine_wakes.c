@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who is woken, and who need not be: what a post sends by itself, transfers without company, which
- * go by the lane, and lanes that spin beside an application that looks. */
+ * go by the priority channel, and priority channels that spin beside an application that looks. */
 #include "unit.h"
 
 #include <sys/epoll.h>
@@ -16,7 +16,7 @@
 #define ROUNDS 50
 #define WAIT_NS 20000000000LL
 #define FEW 20		   /* more looks of a worker than events and kicks bring about */
-#define LONE (256u << 10)  /* goes by the lane for want of company */
+#define LONE (256u << 10)  /* goes by the priority channel for want of company */
 #define WATCHED (1u << 20) /* goes so beside who looks all the time */
 #define SENT (1u << 20)	   /* is begun by who posts it, then */
 
@@ -25,8 +25,9 @@ static bool looks;     /* the application does, all the time, instead of waiting
 static _Thread_local unsigned own_sends;
 static _Atomic int bulk_fds[2];
 static _Atomic unsigned bulk_sends; /* calls with payload on them */
-static _Atomic unsigned awake;	    /* times that the lanes' worker looked and did not sleep */
-static _Atomic int64_t frozen_ns;   /* what the clock says, if not 0 */
+static _Atomic unsigned
+	awake; /* times that the priority channels' worker looked and did not sleep */
+static _Atomic int64_t frozen_ns; /* what the clock says, if not 0 */
 
 unsigned __wrap_sys_cpu_usable(void);
 unsigned __wrap_sys_cpu_usable(void)
@@ -106,7 +107,7 @@ static void pair_open(struct pair *pair, unsigned of_cores, uint32_t workers)
 	pair_open_as(pair, of_cores, workers, 0);
 }
 
-/* The descriptor of the only channel besides the lane. */
+/* The descriptor of the only channel besides the prio. */
 static int bulk_fd(tcpx_session *session, tcpx_peer handle)
 {
 	struct engine_peer *peer = engine_peer_get((struct engine_session *)session, handle.id);
@@ -115,7 +116,7 @@ static int bulk_fd(tcpx_session *session, tcpx_peer handle)
 
 	assert_non_null(peer);
 	pthread_mutex_lock(&peer->link.lock);
-	net = peer->link.chan[CORE_LANE + 1]->net;
+	net = peer->link.chan[CORE_PRIO + 1]->net;
 	fd = net->ops->fd(net);
 	pthread_mutex_unlock(&peer->link.lock);
 	peer_put(peer);
@@ -196,7 +197,7 @@ static void a_read_sends_its_own_request(void **state)
 		pieces[i].local_offset = i * 1000u;
 		pieces[i].remote_offset = (PIECES - 1 - i) * 1000u;
 	}
-	/* Not each time: another thread may be sending on the lane. */
+	/* Not each time: another thread may be sending on the prio. */
 	assert_true(sent_by_post(&pair, TCPX_OP_READ, &whole, 1) > 0);
 	assert_int_equal(sent_by_post(&pair, TCPX_OP_READ, pieces, PIECES), 0);
 	assert_int_equal(sent_by_post(&pair, TCPX_OP_WRITE, &whole, 1), 0);
@@ -270,7 +271,8 @@ static void one_read_at_a_time_takes_the_lane(void **state)
 	pair_close(&pair);
 }
 
-/* One thread serves the lanes of all peers: others' bytes keep to their channels meanwhile. */
+/* One thread serves the priority channels of all peers: others' bytes keep to their channels
+ * meanwhile. */
 static void one_of_a_process_at_a_time(void **state)
 {
 	struct pair pair;
@@ -279,24 +281,24 @@ static void one_of_a_process_at_a_time(void **state)
 	pair_open(&pair, 2, 2);
 	pair_register(&pair);
 	assert_int_equal(by_bulk(&pair, TCPX_OP_WRITE, LONE, 4), 3);
-	assert_int_equal(engine_runtime.lone_posted, 0);
-	engine_runtime.lone_posted = 1; /* another peer has it */
+	assert_int_equal(engine_runtime.solo_posted, 0);
+	engine_runtime.solo_posted = 1; /* another peer has it */
 	assert_int_equal(by_bulk(&pair, TCPX_OP_WRITE, LONE, 5), 5);
 	assert_int_equal(by_bulk(&pair, TCPX_OP_READ, LONE, 5), 5);
-	assert_int_equal(engine_runtime.lone_posted, 1);
-	engine_runtime.lone_posted = 0;
-	engine_runtime.lone_answered = 1; /* the responder has something for another */
+	assert_int_equal(engine_runtime.solo_posted, 1);
+	engine_runtime.solo_posted = 0;
+	engine_runtime.solo_answered = 1; /* the responder has something for another */
 	assert_int_equal(by_bulk(&pair, TCPX_OP_READ, LONE, 5), 5);
-	assert_int_equal(engine_runtime.lone_answered, 1);
-	engine_runtime.lone_answered = 0;
+	assert_int_equal(engine_runtime.solo_answered, 1);
+	engine_runtime.solo_answered = 0;
 	assert_true(by_bulk(&pair, TCPX_OP_READ, LONE, ROUNDS) < ROUNDS / 2);
 	pair_close(&pair);
-	assert_int_equal(engine_runtime.lone_posted, 0);
-	assert_int_equal(engine_runtime.lone_answered, 0);
+	assert_int_equal(engine_runtime.solo_posted, 0);
+	assert_int_equal(engine_runtime.solo_answered, 0);
 }
 
-/* Where an application looks all the time the lanes' worker is awake, and more goes that way. Not
- * each one: a transfer may be over before anybody looked. */
+/* Where an application looks all the time the priority channels' worker is awake, and more goes
+ * that way. Not each one: a transfer may be over before anybody looked. */
 static void more_takes_the_lane_beside_who_looks(void **state)
 {
 	static const enum tcpx_op ops[] = {TCPX_OP_WRITE, TCPX_OP_READ};
@@ -353,7 +355,7 @@ static void who_posts_begins(void **state)
 	}
 }
 
-/* ---- lanes that spin ---- */
+/* ---- priority channels that spin ---- */
 
 static void say(struct pair *pair)
 {

@@ -19,7 +19,7 @@
 static const char *role_of(const char *name)
 {
 	static const char *const roles[][2] = {
-		{"tcpx-work-", "worker"}, {"tcpx-lanes", "lanes"},   {"tcpx-control", "control"},
+		{"tcpx-work-", "worker"}, {"tcpx-prio", "priority"}, {"tcpx-control", "control"},
 		{"tcpx-gpu-", "gpu"},	  {"tcpx-plugin", "plugin"}, {"tcpx-node", "stage"},
 		{"main", "main"}};
 

@@ -59,7 +59,7 @@ int chan_wait_recv(struct engine_chan *chan)
 		chan->poll.recv_events = events;
 		chan_poll_change(chan);
 	}
-	atomic_store_explicit(&chan->look.kept, false, memory_order_relaxed);
+	atomic_store_explicit(&chan->app.kept, false, memory_order_relaxed);
 	pthread_mutex_unlock(&chan->poll.lock);
 	return ready;
 }

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "engine/channel/chan_traced.h"
 #include "engine/channel/comms_gpu.h"
-#include "engine/channel/look.h"
+#include "engine/channel/app_poll.h"
 #include "engine/channel/chan_calls.h"
 #include "engine/link/hold.h"
 #include "net/net_wrapper.h"
@@ -21,7 +21,7 @@
 void chan_tx_kick(struct engine_chan *chan)
 {
 	bool mine = worker_is_current(chan->worker);
-	bool all = mine || chan->index != CORE_LANE || look_is_now();
+	bool all = mine || chan->index != CORE_PRIO || app_poll_receives();
 	int state;
 
 	if (chan->comms && !mine) {
@@ -127,7 +127,7 @@ static struct engine_worker *worker_for(const struct engine_peer *peer, uint32_t
 	uint32_t n = runtime->nworkers;
 	struct engine_worker *best = NULL;
 
-	if (index == CORE_LANE)
+	if (index == CORE_PRIO)
 		return &runtime->workers[n];
 	for (uint32_t i = 0; i < n; i++) {
 		struct engine_worker *it =
@@ -177,7 +177,7 @@ tcpx_status chan_create(struct engine_peer *peer, uint32_t index, uint32_t epoch
 	chan->index = index;
 	chan->epoch = epoch;
 	list_init(&chan->kick.node);
-	list_init(&chan->look.node);
+	list_init(&chan->app.node);
 	pthread_mutex_init(&chan->poll.lock, NULL);
 	pthread_mutex_init(&chan->sample.lock, NULL);
 	chan->worker = worker_for(peer, index, node);

@@ -121,7 +121,7 @@ static void rx_advance(struct chan_rx *rx, uint64_t bytes)
 /* Called when the destination is no longer mapped: refuses the chunk. The channel goes on. */
 static void rx_refuse_gone(struct chan_rx *rx)
 {
-	rx_refuse(rx, rx->core.kind == CORE_RX_PROG ? TCPX_ERR_INVALID : TCPX_ERR_REMOTE);
+	rx_refuse(rx, rx->core.kind == CORE_RX_SEGS ? TCPX_ERR_INVALID : TCPX_ERR_REMOTE);
 }
 
 /* Copies payload from the receive buffer into the piece. Returns the number of bytes copied: less

@@ -44,7 +44,7 @@ static void chan_take_down(struct engine_chan *chan)
 	chan->net->ops->shutdown(chan->net);
 	pthread_mutex_lock(&worker->lock);
 	list_remove(&chan->kick.node);
-	list_remove(&chan->look.node);
+	list_remove(&chan->app.node);
 	chan->kick.closed = true;
 	atomic_store(&chan->kick.queued, 1); /* so no new kick enters the list */
 	pthread_mutex_unlock(&worker->lock);

@@ -233,7 +233,7 @@ static tcpx_status tx_call(struct engine_chan *chan, size_t *out_bytes)
 	chan->net->tx_vanishing = tx->big && tx->vanishing && !tx->aborted;
 	/* The bytes of a notification belong to the link and are freed with it, so they are not
 	 * lent. */
-	if (ops->loan && tx->big && tx->frame.prog && tx->left && !tx->aborted)
+	if (ops->loan && tx->big && tx->frame.segs && tx->left && !tx->aborted)
 		return ops->loan->lend(chan->net, iov, n, out_bytes);
 	if (tx->big && tx->held && !tx->aborted)
 		return ops->zerocopy->send_held(chan->net, iov, n, (int)user, (int)users,

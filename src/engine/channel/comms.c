@@ -317,11 +317,11 @@ bool comms_not_tried(const struct engine_peer *peer, const char **out_why)
 
 bool comms_carries(struct engine_request *request)
 {
-	const struct core_prog *prog = &request->prog;
+	const struct core_segs *segs = &request->segs;
 	const struct engine_plugin *plugin = request->peer->link.session->plugin;
 
-	if (!request->peer->comms || prog->total <= plugin->message_above ||
-	    prog->total / prog->nseg < plugin->message_above || !request->local.messages ||
+	if (!request->peer->comms || segs->total <= plugin->message_above ||
+	    segs->total / segs->nseg < plugin->message_above || !request->local.messages ||
 	    !core_link_messages_up(&request->peer->link.core))
 		return false;
 	switch (request->xfer.op) {
@@ -337,21 +337,21 @@ bool comms_carries(struct engine_request *request)
 	return false;
 }
 
-tcpx_status comms_serve(struct engine_peer *peer, struct core_push *push, const uint64_t *keys,
+tcpx_status comms_serve(struct engine_peer *peer, struct core_resp *resp, const uint64_t *keys,
 			bool asked)
 {
-	const struct core_prog *prog = &push->prog;
+	const struct core_segs *segs = &resp->segs;
 
 	(void)keys;
 	if (!asked)
 		return TCPX_OK;
 	if (!peer->comms)
 		return TCPX_ERR_REMOTE;
-	for (uint32_t i = 0; i < prog->nlocal; i++)
-		if (!comms_takes(peer->link.session, prog->local[i]))
+	for (uint32_t i = 0; i < segs->nlocal; i++)
+		if (!comms_takes(peer->link.session, segs->local[i]))
 			return TCPX_ERR_REMOTE;
-	push->job.path = CORE_PATH_MESSAGE;
-	push->job.fills = false;
+	resp->job.path = CORE_PATH_MESSAGE;
+	resp->job.fills = false;
 	return TCPX_OK;
 }
 

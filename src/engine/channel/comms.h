@@ -42,7 +42,7 @@ bool comms_not_tried(const struct engine_peer *peer, const char **out_why);
 /* Called at each post, with link.lock held: whether the request goes as messages. */
 bool comms_carries(struct engine_request *request);
 /* Answers a READ by messages if the reader asks for them. ERR_REMOTE: impossible. Any thread. */
-tcpx_status comms_serve(struct engine_peer *peer, struct core_push *push, const uint64_t *keys,
+tcpx_status comms_serve(struct engine_peer *peer, struct core_resp *resp, const uint64_t *keys,
 			bool asked);
 
 /* comms_nics.c, any thread: sets the plugin's NICs. names: a list; "all"; "": the GPU's NIC, or for

@@ -68,8 +68,8 @@ void comms_gpu_close(struct engine_comms *comms);
 /* comms_unpack.c, rx owner. Whether the frame's payload is a message that arrives in pieces. */
 bool comms_in_pieces(const struct engine_chan *chan);
 /* Prepares the job that unpacks the frame's message, as rx->stage. The destination is the local
- * side of prog, or rx->iov if prog is NULL. ERR_NO_MEMORY. */
-tcpx_status comms_receive(struct engine_chan *chan, const struct core_prog *prog);
+ * side of segs, or rx->iov if segs is NULL. ERR_NO_MEMORY. */
+tcpx_status comms_receive(struct engine_chan *chan, const struct core_segs *segs);
 /* Called when the chunk was refused or aborted: gives its message back to the plugin. */
 void comms_message_drop(struct engine_chan *chan);
 /* Adds the unpacking of the frame's message to the channel's jobs. Called after core_rx_end(). */

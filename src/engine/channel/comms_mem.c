@@ -137,8 +137,8 @@ static void frame_blank(struct frame *frame)
 bool comms_post(struct engine_chan *chan, bool *out_valid)
 {
 	struct core_tx *tx = &chan->tx.frame;
-	const struct core_seg *seg = &tx->prog->seg[tx->at.seg];
-	struct mem_region *region = tx->prog->local[seg->local];
+	const struct core_seg *seg = &tx->segs->seg[tx->at.seg];
+	struct mem_region *region = tx->segs->local[seg->local];
 	struct engine_peer *peer = chan->peer;
 	struct comms_mem *mem;
 	tcpx_status status = TCPX_ERR_CANCELLED;

@@ -31,14 +31,14 @@ static void unpack_job_release(struct engine_stage *stage, bool last)
 
 /* Lists in `to` the pieces of the local side of an sg list from `at` on, `bytes` in all, and
  * returns their number. If `to` is NULL, only counts them. */
-static uint32_t unpack_job_pieces(const struct core_prog *prog, struct core_cursor at,
+static uint32_t unpack_job_pieces(const struct core_segs *segs, struct core_cursor at,
 				  uint64_t bytes, struct iovec *to)
 {
 	struct core_piece piece;
 	uint32_t n = 0;
 
-	for (; core_piece_next(prog, &at, &bytes, &piece); n++) {
-		const struct mem_region *region = prog->local[piece.seg->local];
+	for (; core_piece_next(segs, &at, &bytes, &piece); n++) {
+		const struct mem_region *region = segs->local[piece.seg->local];
 
 		if (to)
 			to[n] = (struct iovec){region->base + piece.seg->local_off + piece.off,
@@ -47,12 +47,12 @@ static uint32_t unpack_job_pieces(const struct core_prog *prog, struct core_curs
 	return n;
 }
 
-tcpx_status comms_receive(struct engine_chan *chan, const struct core_prog *prog)
+tcpx_status comms_receive(struct engine_chan *chan, const struct core_segs *segs)
 {
 	struct chan_rx *rx = &chan->rx;
 	uint64_t bytes = rx->frame.payload_bytes;
 	struct core_cursor at =
-		prog ? core_cursor_at(prog, rx->core.linear) : (struct core_cursor){0};
+		segs ? core_cursor_at(segs, rx->core.linear) : (struct core_cursor){0};
 	struct comms_job *job = calloc(1, sizeof(*job));
 	struct engine_stage *stage = job ? stage_open(chan->peer, NULL, bytes) : NULL;
 
@@ -67,15 +67,15 @@ tcpx_status comms_receive(struct engine_chan *chan, const struct core_prog *prog
 	job->comms = chan->comms;
 	job->stage = stage;
 	job->seq = rx->frame.seq;
-	job->nto = prog ? unpack_job_pieces(prog, at, bytes, NULL) : rx->niov;
+	job->nto = segs ? unpack_job_pieces(segs, at, bytes, NULL) : rx->niov;
 	job->to = malloc(job->nto * sizeof(*job->to));
 	job->jobs = calloc(job->nto, sizeof(*job->jobs));
 	if (!job->to || !job->jobs) {
 		stage_close(stage);
 		return TCPX_ERR_NO_MEMORY;
 	}
-	if (prog)
-		(void)unpack_job_pieces(prog, at, bytes, job->to);
+	if (segs)
+		(void)unpack_job_pieces(segs, at, bytes, job->to);
 	else
 		memcpy(job->to, rx->iov, job->nto * sizeof(*job->to));
 	rx->stage = stage;

@@ -15,7 +15,7 @@
 #include "sys/fd.h"
 
 /* most priority channels that one leader polls */
-#define LEAD_LANES 8
+#define LEAD_PRIOS 8
 
 /* A thread that waits and polls priority channels itself. */
 struct engine_lead {
@@ -89,13 +89,13 @@ void leads_free(struct engine_session *session)
 }
 
 /* Becomes the rx owner of a peer's priority channel. False: the peer has no such channel, or the
- * channel has another rx owner. The caller ends with lane_give(). */
-static bool lane_take(struct engine_peer *peer, struct engine_chan **out_chan)
+ * channel has another rx owner. The caller ends with prio_give(). */
+static bool prio_take(struct engine_peer *peer, struct engine_chan **out_chan)
 {
 	struct engine_chan *chan;
 
 	link_lock(&peer->link);
-	chan = peer->link.chan[CORE_LANE];
+	chan = peer->link.chan[CORE_PRIO];
 	if (chan)
 		chan_get(chan);
 	link_unlock_only(&peer->link);
@@ -110,7 +110,7 @@ static bool lane_take(struct engine_peer *peer, struct engine_chan **out_chan)
 	return true;
 }
 
-static void lane_give(struct engine_chan *chan)
+static void prio_give(struct engine_chan *chan)
 {
 	bool again = false;
 
@@ -125,27 +125,27 @@ static void lane_give(struct engine_chan *chan)
 }
 
 /* Becomes the rx owner of the priority channel of `peer`; NULL: of the priority channels of the
- * session's peers, up to LEAD_LANES of them. Returns how many channels this thread owns now. */
-static uint32_t lanes_take(struct engine_session *session, struct engine_peer *peer,
-			   struct engine_chan **lanes)
+ * session's peers, up to LEAD_PRIOS of them. Returns how many channels this thread owns now. */
+static uint32_t prios_take(struct engine_session *session, struct engine_peer *peer,
+			   struct engine_chan **prios)
 {
 	struct engine_peer *each = NULL;
 	uint32_t n = 0;
 
 	if (peer)
-		return lane_take(peer, &lanes[0]);
-	while (n < LEAD_LANES && (each = session_next_peer(session, each)))
-		n += lane_take(each, &lanes[n]);
+		return prio_take(peer, &prios[0]);
+	while (n < LEAD_PRIOS && (each = session_next_peer(session, each)))
+		n += prio_take(each, &prios[n]);
 	if (each)
 		peer_put(each);
 	return n;
 }
 
 /* Receives once on each of the priority channels, and does what the arrived frames cause. */
-static void lanes_poll(struct engine_chan **lanes, uint32_t n)
+static void prios_poll(struct engine_chan **prios, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		struct engine_chan *chan = lanes[i];
+		struct engine_chan *chan = prios[i];
 
 		chan_rx_run(chan, 256u << 10);
 		if (chan->net->ops->caps & NET_CAP_DOORBELL) {
@@ -158,18 +158,18 @@ static void lanes_poll(struct engine_chan **lanes, uint32_t n)
 
 /* Sleeps until one of the channels has an event, the leader is signalled, or the deadline
  * passes. */
-static void lead_sleep(struct engine_lead *lead, struct engine_chan **lanes, uint32_t n,
+static void lead_sleep(struct engine_lead *lead, struct engine_chan **prios, uint32_t n,
 		       int64_t deadline_ns)
 {
-	struct pollfd fds[LEAD_LANES + 1];
+	struct pollfd fds[LEAD_PRIOS + 1];
 	struct timespec ts, *timeout = NULL;
 	uint32_t i;
 
 	for (i = 0; i < n; i++) {
-		struct net_chan *net = lanes[i]->net;
+		struct net_chan *net = prios[i]->net;
 		uint32_t events;
 
-		chan_rx_mark(lanes[i]); /* an earlier sleep left another mark, maybe the worker's */
+		chan_rx_mark(prios[i]); /* an earlier sleep left another mark, maybe the worker's */
 		if (net->ops->arm(net, 1, 0, &events))
 			return;
 		fds[i] = (struct pollfd){.fd = net->ops->fd(net), .events = POLLIN};
@@ -187,19 +187,19 @@ static void lead_sleep(struct engine_lead *lead, struct engine_chan **lanes, uin
 		lead_silence(lead);
 }
 
-/* Up to LEAD_LANES channels are polled. In turn: checks done(), sleeps on all of them unless the
+/* Up to LEAD_PRIOS channels are polled. In turn: checks done(), sleeps on all of them unless the
  * session polls (TCPX_SESSION_BUSY_POLL), receives. At the end the channels go back to their
  * worker. */
 bool lead_wait(struct engine_session *session, struct engine_peer *peer, struct engine_lead **where,
 	       pthread_mutex_t *where_lock, bool (*done)(void *arg), void *arg, int64_t deadline_ns)
 {
 	bool busy = session->flags & TCPX_SESSION_BUSY_POLL;
-	struct engine_chan *lanes[LEAD_LANES];
+	struct engine_chan *prios[LEAD_PRIOS];
 	struct engine_lead *lead;
 	uint32_t n, i, spins = 0;
 	bool mine = false, lost = false;
 
-	n = lanes_take(session, peer, lanes);
+	n = prios_take(session, peer, prios);
 	if (!n)
 		return false;
 	lead = lead_take(session);
@@ -214,14 +214,14 @@ bool lead_wait(struct engine_session *session, struct engine_peer *peer, struct 
 		if (done(arg))
 			break;
 		for (i = 0; i < n; i++)
-			lost |= atomic_load(&lanes[i]->failed) != 0;
+			lost |= atomic_load(&prios[i]->failed) != 0;
 		if (deadline_ns >= 0 && (!busy || ++spins % 16 == 0) &&
 		    clock_now_ns() >= deadline_ns)
 			break;
 		if (!busy)
-			lead_sleep(lead, lanes, n,
+			lead_sleep(lead, prios, n,
 				   deadline_ns); /* returns at once if a channel has data */
-		lanes_poll(lanes, n);
+		prios_poll(prios, n);
 	}
 	if (mine) {
 		mine_now = NULL;
@@ -230,7 +230,7 @@ bool lead_wait(struct engine_session *session, struct engine_peer *peer, struct 
 		pthread_mutex_unlock(where_lock);
 	}
 	for (i = 0; i < n; i++)
-		lane_give(lanes[i]);
+		prio_give(prios[i]);
 	if (lead)
 		lead_give(session, lead);
 	return mine && !lost;

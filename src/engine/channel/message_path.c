@@ -35,13 +35,13 @@ static enum path_loaded message_load(struct engine_chan *chan, bool *out_valid)
 	return PATH_APART;
 }
 
-static bool message_sinks(const struct engine_chan *chan, const struct core_prog *prog)
+static bool message_sinks(const struct engine_chan *chan, const struct core_segs *segs)
 {
-	(void)prog;
+	(void)segs;
 	return comms_in_pieces(chan);
 }
 
-static tcpx_status message_receive(struct engine_chan *chan, const struct core_prog *prog,
+static tcpx_status message_receive(struct engine_chan *chan, const struct core_segs *segs,
 				   const uint8_t *sources, uint32_t bytes)
 {
 	const struct engine_session *session = chan->peer->link.session;
@@ -52,10 +52,10 @@ static tcpx_status message_receive(struct engine_chan *chan, const struct core_p
 	for (uint32_t i = 0; i < rx->nheld; i++)
 		if (!comms_takes(session, rx->held[i].region))
 			return TCPX_ERR_REMOTE_KEY; /* its exported token does not offer messages */
-	for (uint32_t i = 0; prog && i < prog->nlocal; i++)
-		if (!comms_takes(session, prog->local[i]))
+	for (uint32_t i = 0; segs && i < segs->nlocal; i++)
+		if (!comms_takes(session, segs->local[i]))
 			return TCPX_ERR_PROTOCOL;
-	return comms_receive(chan, prog);
+	return comms_receive(chan, segs);
 }
 
 static const struct path_extra message_extra = {

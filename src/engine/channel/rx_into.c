@@ -86,15 +86,15 @@ void rx_refuse(struct chan_rx *rx, tcpx_status status)
 }
 
 /* Chooses the path of the payload and lets it prepare the destination: the regions in rx->held,
- * or the sg list `prog`. If the path refuses the chunk, returns OK. ERR_PROTOCOL ends the peer. */
-static tcpx_status rx_into_path(struct engine_chan *chan, const struct core_prog *prog,
+ * or the sg list `segs`. If the path refuses the chunk, returns OK. ERR_PROTOCOL ends the peer. */
+static tcpx_status rx_into_path(struct engine_chan *chan, const struct core_segs *segs,
 				const uint8_t *sources, uint32_t bytes)
 {
 	struct chan_rx *rx = &chan->rx;
 	tcpx_status status;
 
-	rx->path = path_of_sink(chan, prog);
-	status = rx->path->receive(chan, prog, sources, bytes);
+	rx->path = path_of_sink(chan, segs);
+	status = rx->path->receive(chan, segs, sources, bytes);
 	if (status == TCPX_OK || status == TCPX_ERR_PROTOCOL)
 		return status;
 	rx_refuse(rx, status);
@@ -156,8 +156,8 @@ tcpx_status rx_into(struct engine_chan *chan, const uint8_t *table)
 		break;
 	case CORE_RX_REGION:
 		return rx_into_regions(chan, table);
-	case CORE_RX_PROG:
-		return rx_into_path(chan, rx->core.prog, table, rx->frame.follows);
+	case CORE_RX_SEGS:
+		return rx_into_path(chan, rx->core.segs, table, rx->frame.follows);
 	case CORE_RX_MESSAGE:
 		rx->iov[0] = (struct iovec){rx->message, rx->frame.payload_bytes};
 		rx->niov = 1;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Serves READs of the peer: checks the segment lists that it sends, and gives them to the core,
- * which pushes their bytes (core/push.c). */
+ * which read responses their bytes (core/resp.c). */
 #include "engine/channel/serve.h"
 
 #include <string.h>
 
-#include "engine/path/lone.h"
+#include "engine/path/solo.h"
 #include "engine/path/paths.h"
 #include "wire/table.h"
 
 /* A checked copy of the part of a READ's segment list that one frame carries, with references to
  * the regions of the list. It lives until its bytes are sent and acknowledged. */
 struct served {
-	struct core_push push;
+	struct core_resp resp;
 	struct engine_peer *peer;
 	uint32_t nregions;
 	size_t bytes;	/* of this struct with its arrays, as charged to the account */
@@ -20,20 +20,20 @@ struct served {
 	struct mem_region *regions[];
 };
 
-void served_free(struct core_push *push)
+void served_free(struct core_resp *resp)
 {
-	struct served *served = (struct served *)push;
+	struct served *served = (struct served *)resp;
 	uint32_t i;
 
-	lone_served(push);
+	solo_served(resp);
 	for (i = 0; i < served->nregions; i++)
 		mem_region_access_end(served->regions[i]);
 	session_free(served->peer->link.session, served, served->bytes);
 }
 
-bool served_uses(const struct core_push *push, const struct mem_region *region)
+bool served_uses(const struct core_resp *resp, const struct mem_region *region)
 {
-	const struct served *served = (const struct served *)push;
+	const struct served *served = (const struct served *)resp;
 	uint32_t i;
 
 	for (i = 0; i < served->nregions; i++)
@@ -76,7 +76,7 @@ static uint32_t served_count_pieces(const struct frame *frame, const uint8_t *ta
 static tcpx_status served_fill(struct engine_peer *peer, struct served *served,
 			       const struct frame *frame, const uint8_t *table)
 {
-	struct core_prog *prog = &served->push.prog;
+	struct core_segs *segs = &served->resp.segs;
 	struct wire_table_reader reader;
 	uint64_t key, offset, length;
 	struct mem_region *region = NULL; /* the last region held */
@@ -84,7 +84,7 @@ static tcpx_status served_fill(struct engine_peer *peer, struct served *served,
 
 	wire_table_open(&reader, table, frame->table_bytes);
 	while (wire_table_next(&reader, &key, &offset, &length) > 0) {
-		struct core_seg *seg = &prog->seg[prog->nseg];
+		struct core_seg *seg = &segs->seg[segs->nseg];
 
 		if (!region || served->keys[served->nregions - 1] != key ||
 		    mem_region_access_more(region, offset, length, TCPX_RIGHT_READ) != TCPX_OK) {
@@ -95,16 +95,16 @@ static tcpx_status served_fill(struct engine_peer *peer, struct served *served,
 				return status;
 			served->keys[served->nregions] = key;
 			served->regions[served->nregions++] = region;
-			prog->vanishing |= mem_region_vanishes(region);
+			segs->vanishing |= mem_region_vanishes(region);
 		}
 		*seg = (struct core_seg){
-			.linear = prog->total, .local_off = offset, .local = served->nregions - 1};
-		served->push.job.fills |= region->kind->staged;
-		prog->total += length;
-		prog->nseg++;
-		seg[1].linear = prog->total;
+			.linear = segs->total, .local_off = offset, .local = served->nregions - 1};
+		served->resp.job.fills |= region->kind->staged;
+		segs->total += length;
+		segs->nseg++;
+		seg[1].linear = segs->total;
 	}
-	prog->nlocal = served->nregions;
+	segs->nlocal = served->nregions;
 	return TCPX_OK;
 }
 
@@ -136,32 +136,32 @@ tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table)
 		memset(served, 0, sizeof(*served));
 		served->peer = peer;
 		served->bytes = bytes;
-		served->push.prog.seg = (struct core_seg *)&served->regions[pieces];
-		served->keys = (uint64_t *)&served->push.prog.seg[pieces + 1];
-		served->push.prog.local = (void *const *)served->regions;
-		served->push.job.peer_xfer = frame->xfer;
-		served->push.job.linear_base = frame->linear;
+		served->resp.segs.seg = (struct core_seg *)&served->regions[pieces];
+		served->keys = (uint64_t *)&served->resp.segs.seg[pieces + 1];
+		served->resp.segs.local = (void *const *)served->regions;
+		served->resp.job.peer_xfer = frame->xfer;
+		served->resp.job.linear_base = frame->linear;
 		status = served_fill(peer, served, frame, table);
 		if (status == TCPX_OK)
-			status = path_serve(peer, &served->push, frame, served->keys);
+			status = path_serve(peer, &served->resp, frame, served->keys);
 		if (status == TCPX_OK) {
-			lone_serve(&served->push, frame);
+			solo_serve(&served->resp, frame);
 		} else {
-			served_free(&served->push);
+			served_free(&served->resp);
 			served = NULL;
 		}
 	}
 	link_lock(&peer->link);
 	if (served && !peer->link.core.dead) {
-		core_push_start(&peer->link.core, &served->push);
+		core_resp_start(&peer->link.core, &served->resp);
 		/* A deregistration before this point did not find this read response in the
 		 * core. */
 		if (served_retired(served))
-			core_push_stop(&peer->link.core, &served->push, TCPX_ERR_REMOTE_KEY);
+			core_resp_stop(&peer->link.core, &served->resp, TCPX_ERR_REMOTE_KEY);
 	} else if (served) {
-		served_free(&served->push);
+		served_free(&served->resp);
 	} else if (!peer->link.core.dead) {
-		core_push_refuse(&peer->link.core, frame->xfer, status);
+		core_resp_refuse(&peer->link.core, frame->xfer, status);
 	}
 	link_unlock_only(&peer->link);
 	return TCPX_OK;

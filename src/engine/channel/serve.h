@@ -11,8 +11,8 @@
 tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table);
 
 /* Frees a read response that the core no longer uses, and releases its regions. */
-void served_free(struct core_push *push);
+void served_free(struct core_resp *resp);
 /* Whether the read response reads from the region. The caller holds link.lock. */
-bool served_uses(const struct core_push *push, const struct mem_region *region);
+bool served_uses(const struct core_resp *resp, const struct mem_region *region);
 
 #endif

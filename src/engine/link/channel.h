@@ -55,11 +55,11 @@ struct chan_poll {
 	_Atomic bool watched; /* the descriptor is in the worker's epoll set */
 };
 
-/* For an application that polls: it receives on the channel itself (look.c). */
-struct chan_look {
-	struct list_node node; /* under worker.lock: worker->looked_at */
+/* For an application that polls: it receives on the channel itself (app_poll.c). */
+struct chan_app {
+	struct list_node node; /* under worker.lock: worker->lent */
 	_Atomic bool kept; /* written by the rx owner: the application receives, not the worker */
-	_Atomic int64_t looked_ns; /* when an application looked last */
+	_Atomic int64_t polled_ns; /* when an application polled last */
 };
 
 /* The channel's entry in its worker's list of channels with work. */
@@ -118,7 +118,7 @@ struct engine_chan {
 	_Atomic int tx_blocked;
 	struct chan_kick kick;
 	struct chan_poll poll;
-	struct chan_look look;
+	struct chan_app app;
 	_Atomic int failed; /* the first failure's status */
 	_Atomic int failed_errno;
 	struct chan_tx tx;

@@ -83,32 +83,32 @@ static struct stage_part *copies_part_for(struct stage_copies *copies,
 	return part;
 }
 
-static const struct mem_region *region_at(const struct core_prog *prog, uint32_t seg)
+static const struct mem_region *region_at(const struct core_segs *segs, uint32_t seg)
 {
-	return prog->local[prog->seg[seg].local];
+	return segs->local[segs->seg[seg].local];
 }
 
-tcpx_status copies_add_local(struct stage_copies *copies, const struct core_prog *prog,
+tcpx_status copies_add_local(struct stage_copies *copies, const struct core_segs *segs,
 			     struct core_cursor at, uint64_t bytes)
 {
 	tcpx_status status = TCPX_OK;
 	struct core_piece piece;
 
-	while (status == TCPX_OK && core_piece_next(prog, &at, &bytes, &piece))
-		status = copies_add(copies, prog->local[piece.seg->local],
+	while (status == TCPX_OK && core_piece_next(segs, &at, &bytes, &piece))
+		status = copies_add(copies, segs->local[piece.seg->local],
 				    piece.seg->local_off + piece.off, piece.length);
 	return status;
 }
 
-const struct mem_region *copies_staged_in(const struct core_prog *prog, struct core_cursor at,
+const struct mem_region *copies_staged_in(const struct core_segs *segs, struct core_cursor at,
 					  uint32_t pieces)
 {
 	uint32_t i;
 
 	for (i = 0; i < pieces; i++)
-		if (region_at(prog, at.seg + i)->kind->staged)
-			return region_at(prog, at.seg + i);
-	return region_at(prog, at.seg);
+		if (region_at(segs, at.seg + i)->kind->staged)
+			return region_at(segs, at.seg + i);
+	return region_at(segs, at.seg);
 }
 
 /* One copy has ended, or copies_start() has started them all: reduces `left`, and calls done() when
@@ -137,7 +137,7 @@ static void batch_flush(void)
 	batch.peer = NULL;
 	if (!peer)
 		return;
-	link_run_posted(&peer->link, POST_LANE);
+	link_run_posted(&peer->link, POST_PRIO);
 	peer_put(peer);
 }
 

@@ -30,7 +30,7 @@ struct net_chan;
 
 /* What the thread that posts sends itself: nothing; the frames of the priority channel; or the
  * first bulk channel's share as well. */
-enum post_sends { POST_NOTHING, POST_LANE, POST_FIRST };
+enum post_sends { POST_NOTHING, POST_PRIO, POST_FIRST };
 
 struct link;
 
@@ -75,7 +75,7 @@ struct link {
 	struct engine_chan *chan[CORE_CHANNELS_MAX];
 	_Atomic uint64_t kick_mask; /* channels to be kicked (bit: index) */
 	/* under lock: how many posts in a row have found no other transfer under way */
-	uint32_t lone_streak;
+	uint32_t solo_streak;
 	struct link_flush flush;
 	struct link_wake wake;
 	struct link_quota quota;

@@ -19,11 +19,11 @@ enum engine_request_state { REQUEST_IDLE = 0, REQUEST_ACTIVE = 1, REQUEST_FINAL 
 
 /* The memory that a request uses. */
 struct request_regions {
-	struct mem_region **at; /* regions of this session, by their index in the program */
+	struct mem_region **at; /* regions of this session, by their index in the segment list */
 	uint32_t count;
 	bool held;	/* under link.lock: an io reference is held on each, so none can go */
-	uint64_t *keys; /* keys of the peer's regions, by their index in the program */
-	uint64_t *ends; /* of each of these regions, the end of what the program uses */
+	uint64_t *keys; /* keys of the peer's regions, by their index in the segment list */
+	uint64_t *ends; /* of each of these regions, the end of what the segment list uses */
 };
 
 /* What all the memory of a request on one side allows. */
@@ -53,9 +53,9 @@ struct engine_request {
 	_Atomic(struct engine_peer *) peer;
 	uint64_t peer_id; /* the peer's handle at prepare */
 	struct core_xfer xfer;
-	struct core_prog prog;
-	struct core_seg one[2]; /* the program of a request with one piece */
-	struct core_seg *segs;	/* the program of one with more pieces; or NULL */
+	struct core_segs segs;
+	struct core_seg one[2]; /* the segments of a request with one piece */
+	struct core_seg *many;	/* the segments of a request with more pieces; or NULL */
 	struct request_regions regions;
 	struct request_side local, remote;
 	void *notify;

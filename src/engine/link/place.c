@@ -58,7 +58,7 @@ void place_worker(struct engine_worker *worker, uint32_t count)
 	struct cpus cpus;
 
 	worker->node = TOPO_NUMA_UNKNOWN;
-	if (!place.topo || worker->lanes)
+	if (!place.topo || worker->prios)
 		return;
 	worker->node = topo_place_worker(place.topo, &place.allowed, worker->index, count, &cpus);
 	if (worker->node != TOPO_NUMA_UNKNOWN)

@@ -148,7 +148,7 @@ static bool block_fits(const struct stage_block *block, const struct mem_region 
 static struct stage_block *slice_room(struct engine_peer *peer, const struct core_fill *fill,
 				      bool *out_waits)
 {
-	const struct mem_region *region = copies_staged_in(fill->job->prog, fill->at, fill->pieces);
+	const struct mem_region *region = copies_staged_in(fill->job->segs, fill->at, fill->pieces);
 	struct core_job *job = fill->job;
 	struct stage_share *share = block_share(peer, region->kind, region->device);
 	uint64_t bytes = MEM_SLOT_MAX - (job->linear_base + fill->linear) % MEM_SLOT_MAX;
@@ -254,7 +254,7 @@ void prefill_pump(struct engine_peer *peer)
 		link_unlock_only(&peer->link);
 		status = copies_init(&slice->copies, slice_addr(slice), fill.pieces, slice_filled);
 		if (status == TCPX_OK)
-			status = copies_add_local(&slice->copies, fill.job->prog, fill.at,
+			status = copies_add_local(&slice->copies, fill.job->segs, fill.at,
 						  fill.bytes);
 		copies_start(&slice->copies, true, status);
 		bytes += fill.bytes;
@@ -320,7 +320,7 @@ void prefill_flush(struct engine_peer *peer)
 
 uint32_t prefill_claim(const struct core_tx *tx, struct prefill_slice **slices, struct iovec *iov)
 {
-	uint64_t at = core_cursor_linear(tx->prog, tx->at), end = at + tx->frame.payload_bytes;
+	uint64_t at = core_cursor_linear(tx->segs, tx->at), end = at + tx->frame.payload_bytes;
 	struct list_node *pos;
 	uint32_t n = 0, i;
 
@@ -385,7 +385,7 @@ static bool stale_look_peer(struct engine_peer *peer, int64_t now_ns)
 {
 	struct stage_share *share;
 	struct core_xfer *xfer = NULL;
-	struct core_push *push = NULL;
+	struct core_resp *resp = NULL;
 	bool wanted = false;
 
 	link_lock(&peer->link);
@@ -394,8 +394,8 @@ static bool stale_look_peer(struct engine_peer *peer, int64_t now_ns)
 	if (wanted && peer->link.core_ready) {
 		while ((xfer = core_xfer_after(&peer->link.core, xfer)))
 			stale_look_job(peer, &xfer->job, now_ns);
-		while ((push = core_push_after(&peer->link.core, push)))
-			stale_look_job(peer, &push->job, now_ns);
+		while ((resp = core_resp_after(&peer->link.core, resp)))
+			stale_look_job(peer, &resp->job, now_ns);
 	}
 	link_unlock(&peer->link);
 	return wanted;

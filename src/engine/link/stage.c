@@ -93,7 +93,7 @@ tcpx_status stage_commit(struct engine_chan *chan)
 	stage->channel = chan->index;
 	stage->epoch = chan->epoch;
 	stage->seq = rx->frame.seq;
-	stage->xfer_id = rx->core.kind == CORE_RX_PROG ? rx->frame.xfer : 0;
+	stage->xfer_id = rx->core.kind == CORE_RX_SEGS ? rx->frame.xfer : 0;
 	stage->held = rx->held;
 	stage->nheld = rx->nheld;
 	rx->held = NULL;
@@ -113,7 +113,7 @@ void stage_deliver_start(struct engine_stage *stage, tcpx_status status)
 tcpx_status stage_deliver(struct engine_peer *peer, struct engine_request *recv, const void *data,
 			  uint64_t bytes)
 {
-	const struct core_prog *prog = &recv->prog;
+	const struct core_segs *segs = &recv->segs;
 	struct core_cursor begin = {0}, end = begin;
 	struct stage_block *block;
 	struct engine_stage *stage;
@@ -121,15 +121,15 @@ tcpx_status stage_deliver(struct engine_peer *peer, struct engine_request *recv,
 	uint32_t pieces;
 	tcpx_status status = TCPX_ERR_NO_MEMORY;
 
-	core_cursor_advance(prog, &end, bytes, UINT32_MAX, &pieces);
-	region = copies_staged_in(prog, begin, pieces);
+	core_cursor_advance(segs, &end, bytes, UINT32_MAX, &pieces);
+	region = copies_staged_in(segs, begin, pieces);
 	block = block_open(peer, region->kind, region->device, MEM_IN, 0, bytes, NULL, BLOCK_ANYHOW,
 			   NULL);
 	stage = block ? stage_open(peer, block, bytes) : NULL;
 	if (stage)
 		status = copies_init(&stage->copies, block->addr, pieces, stage_commit_done);
 	if (status == TCPX_OK)
-		status = copies_add_local(&stage->copies, prog, begin, bytes);
+		status = copies_add_local(&stage->copies, segs, begin, bytes);
 	if (status != TCPX_OK) {
 		if (block)
 			prefill_spend(peer, block);

@@ -57,11 +57,11 @@ tcpx_status copies_move_out(struct stage_copies *copies, const struct mem_region
 /* Whether the region's device can access the mapping already. Any thread. */
 bool copies_mapped(const struct mem_region *region, const struct mem_mapping *mapping);
 /* Adds the next bytes of the local side of an sg list. ERR_NO_MEMORY. */
-tcpx_status copies_add_local(struct stage_copies *copies, const struct core_prog *prog,
+tcpx_status copies_add_local(struct stage_copies *copies, const struct core_segs *segs,
 			     struct core_cursor at, uint64_t bytes);
 /* The first staged region among the pieces, or the first one if none is staged. It decides in which
  * kind of memory the slot lies. */
-const struct mem_region *copies_staged_in(const struct core_prog *prog, struct core_cursor at,
+const struct mem_region *copies_staged_in(const struct core_segs *segs, struct core_cursor at,
 					  uint32_t pieces);
 /* Starts what is not started. to_slot: the pieces are copied to the slot, else the slot to the
  * pieces. done() runs once, maybe before this returns, with `status` if that is an error, else with

@@ -16,8 +16,8 @@ uint32_t tx_table_encode(const struct core_tx *tx, uint8_t *out)
 	struct core_piece piece;
 
 	wire_table_begin(&writer, out, FRAME_TABLE_MAX);
-	while (core_piece_next(tx->prog, &at, &bytes, &piece))
-		wire_table_put(&writer, tx->prog->remote[piece.seg->remote],
+	while (core_piece_next(tx->segs, &at, &bytes, &piece))
+		wire_table_put(&writer, tx->segs->remote[piece.seg->remote],
 			       piece.seg->remote_off + piece.off, piece.length);
 	return (uint32_t)wire_table_end(&writer);
 }
@@ -30,8 +30,8 @@ uint32_t tx_table_sources(const struct core_tx *tx, uint8_t *out)
 	struct core_piece piece;
 
 	wire_table_begin(&writer, out, FRAME_TABLE_MAX);
-	while (core_piece_next(tx->prog, &at, &bytes, &piece)) {
-		const struct mem_region *region = tx->prog->local[piece.seg->local];
+	while (core_piece_next(tx->segs, &at, &bytes, &piece)) {
+		const struct mem_region *region = tx->segs->local[piece.seg->local];
 
 		wire_table_put(&writer, region->serial, piece.seg->local_off + piece.off,
 			       piece.length);

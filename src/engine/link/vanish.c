@@ -45,11 +45,11 @@ static bool region_has(const struct mem_region *region, const uint8_t *at)
 	return at >= region->base && (uint64_t)(at - region->base) < region->length;
 }
 
-static const struct mem_region *prog_region_of(const struct core_prog *prog, const uint8_t *at)
+static const struct mem_region *segs_region_of(const struct core_segs *segs, const uint8_t *at)
 {
-	for (uint32_t i = 0; prog && i < prog->nlocal; i++)
-		if (region_has(prog->local[i], at))
-			return prog->local[i];
+	for (uint32_t i = 0; segs && i < segs->nlocal; i++)
+		if (region_has(segs->local[i], at))
+			return segs->local[i];
 	return NULL;
 }
 
@@ -89,8 +89,8 @@ void vanish_source(struct engine_chan *chan, const struct iovec *iov, uint32_t n
 	link_lock(&chan->peer->link);
 	xfer = core_tx_xfer(&chan->peer->link.core, chan->index);
 	link_unlock_only(&chan->peer->link);
-	if (frame->prog && at)
-		vanish_tell(chan, xfer, prog_region_of(frame->prog, at), at, "read");
+	if (frame->segs && at)
+		vanish_tell(chan, xfer, segs_region_of(frame->segs, at), at, "read");
 }
 
 void vanish_sink(struct engine_chan *chan, const struct iovec *iov, uint32_t n)
@@ -101,12 +101,12 @@ void vanish_sink(struct engine_chan *chan, const struct iovec *iov, uint32_t n)
 
 	if (!at)
 		return;
-	if (rx->core.kind == CORE_RX_PROG)
-		region = prog_region_of(rx->core.prog, at);
+	if (rx->core.kind == CORE_RX_SEGS)
+		region = segs_region_of(rx->core.segs, at);
 	for (uint32_t i = 0; i < rx->nheld && !region; i++)
 		if (region_has(rx->held[i].region, at))
 			region = rx->held[i].region;
-	vanish_tell(chan, rx->core.kind == CORE_RX_PROG ? rx->core.xfer : NULL, region, at,
+	vanish_tell(chan, rx->core.kind == CORE_RX_SEGS ? rx->core.xfer : NULL, region, at,
 		    "written");
 }
 

@@ -16,17 +16,17 @@
 #define EVENTS 64
 /* the scheduler's time slice for the worker of the priority channels: that runs for microseconds,
  * but must start at once */
-#define LANES_SLICE_NS 100000
+#define PRIOS_SLICE_NS 100000
 /* Time to spin after the last event while sessions poll busily: 1 MiB x 8 between GPUs went from
  * 7.8 to 11.9 GB/s. */
 #define SPIN_NS (200 * 1000ll)
 /* an application that polled within this time counts as one that polls as fast as it can */
-#define LOOK_NS (20 * 1000ll)
+#define POLLED_NS (20 * 1000ll)
 /* an application that polls pauses between two transfers for less than this */
 #define WATCH_NS (50 * 1000ll)
 #define ROUSE_NS (300 * 1000ll) /* how long a worker that was roused waits for its kick */
 /* with fewer cores, the application that polls and the other workers need them all */
-#define LOOK_CORES 8
+#define POLLED_CORES 8
 
 static _Thread_local const struct engine_worker *current;
 
@@ -87,8 +87,9 @@ static void worker_put_buried(struct engine_worker *worker)
 /* after such a yield the worker sleeps briefly instead of yielding, for this time */
 #define CROWDED_NS CLOCK_S_NS
 
-static _Atomic int64_t looked_ns; /* time of the last worker_looked() */
-static _Atomic bool look_room;	  /* the machine has enough cores to count worker_looked() calls */
+static _Atomic int64_t app_polled_ns; /* time of the last worker_app_polled() */
+/* the machine has enough cores for the calls of worker_app_polled() to count */
+static _Atomic bool cores_suffice;
 
 /* Whether workers may spin: there are several workers, and at least two usable cores for each.
  * Workers must not take cores from the threads that they wait for. */
@@ -97,17 +98,17 @@ static bool worker_may_spin(void)
 	return sys_cpu_usable() >= 2 * engine_runtime.nworkers && engine_runtime.nworkers > 1;
 }
 
-void worker_looked(void)
+void worker_app_polled(void)
 {
-	if (atomic_load_explicit(&look_room, memory_order_relaxed))
-		atomic_store_explicit(&looked_ns, clock_now_ns(), memory_order_relaxed);
+	if (atomic_load_explicit(&cores_suffice, memory_order_relaxed))
+		atomic_store_explicit(&app_polled_ns, clock_now_ns(), memory_order_relaxed);
 }
 
-bool worker_watched(void)
+bool worker_app_polls(void)
 {
-	int64_t look_ns = atomic_load_explicit(&looked_ns, memory_order_relaxed);
+	int64_t polled_ns = atomic_load_explicit(&app_polled_ns, memory_order_relaxed);
 
-	return look_ns && clock_now_ns() - look_ns < WATCH_NS;
+	return polled_ns && clock_now_ns() - polled_ns < WATCH_NS;
 }
 
 /* Whether to spin. A worker that was roused does, until ROUSE_NS later. Another one does for
@@ -117,15 +118,15 @@ bool worker_watched(void)
 static bool worker_spins(const struct engine_worker *worker, int64_t moved_ns)
 {
 	bool busy = atomic_load(&mem_busy_sessions) > 0;
-	int64_t now_ns, look_ns = atomic_load_explicit(&looked_ns, memory_order_relaxed);
+	int64_t now_ns, polled_ns = atomic_load_explicit(&app_polled_ns, memory_order_relaxed);
 	int64_t roused_ns = atomic_load_explicit(&worker->roused_ns, memory_order_relaxed);
 
 	if (roused_ns && roused_ns > clock_now_ns())
 		return true;
-	if (!busy && !(worker->lanes && look_ns))
+	if (!busy && !(worker->prios && polled_ns))
 		return false;
 	now_ns = clock_now_ns();
-	return now_ns - moved_ns < SPIN_NS && (busy || now_ns - look_ns < LOOK_NS);
+	return now_ns - moved_ns < SPIN_NS && (busy || now_ns - polled_ns < POLLED_NS);
 }
 
 /* State of a worker that polls and from time to time lets other threads use its core. */
@@ -154,35 +155,35 @@ static void let_others_run(struct turn *turn)
 	turn->began_ns = clock_now_ns();
 }
 
-/* after so long without a look of the application the worker receives again */
+/* after so long without a poll of the application the worker receives again */
 #define STALE_NS CLOCK_MS_NS
-/* after so long without a look the worker forgets the channel, and sleeps without a time limit */
+/* after so long without a poll the worker forgets the channel, and sleeps without a time limit */
 #define FORGET_NS (20 * CLOCK_MS_NS)
 
 /* Under worker.lock. Takes back the channels on which no application polls any more. True:
  * channels are left that the worker must look at again. */
 static bool worker_takes_back(struct engine_worker *worker)
 {
-	struct list_node *at = worker->looked_at.next;
+	struct list_node *at = worker->lent.next;
 	int64_t now_ns;
 
-	if (list_empty(&worker->looked_at))
+	if (list_empty(&worker->lent))
 		return false;
 	now_ns = clock_now_ns();
-	while (at != &worker->looked_at) {
-		struct engine_chan *chan = LIST_ENTRY(at, struct engine_chan, look.node);
-		int64_t past_ns = now_ns - atomic_load(&chan->look.looked_ns);
+	while (at != &worker->lent) {
+		struct engine_chan *chan = LIST_ENTRY(at, struct engine_chan, app.node);
+		int64_t past_ns = now_ns - atomic_load(&chan->app.polled_ns);
 
 		at = at->next;
-		if (atomic_load(&chan->look.kept) && past_ns > STALE_NS) {
+		if (atomic_load(&chan->app.kept) && past_ns > STALE_NS) {
 			atomic_store(&chan->kick.again, 1);
 			if (!atomic_exchange(&chan->kick.queued, 1))
 				list_push_back(&worker->kicked, &chan->kick.node);
 		}
-		if (!atomic_load(&chan->look.kept) && past_ns > FORGET_NS)
-			list_remove(&chan->look.node);
+		if (!atomic_load(&chan->app.kept) && past_ns > FORGET_NS)
+			list_remove(&chan->app.node);
 	}
-	return !list_empty(&worker->looked_at);
+	return !list_empty(&worker->lent);
 }
 
 /* The thread of a worker. Each round waits for events, unless channels were kicked or the worker
@@ -196,21 +197,21 @@ static void *worker_main(void *arg)
 	int64_t moved_ns = 0;
 
 	current = worker;
-	if (worker->lanes) {
-		sys_thread_slice(LANES_SLICE_NS);
-		atomic_store(&look_room, roomy && sys_cpu_usable() >= LOOK_CORES);
+	if (worker->prios) {
+		sys_thread_slice(PRIOS_SLICE_NS);
+		atomic_store(&cores_suffice, roomy && sys_cpu_usable() >= POLLED_CORES);
 	}
 	while (!atomic_load_explicit(&worker->stop, memory_order_acquire)) {
-		bool idle, looks, awake = roomy && worker_spins(worker, moved_ns);
+		bool idle, lent, awake = roomy && worker_spins(worker, moved_ns);
 		int n, i;
 
 		if (!awake)
 			atomic_store(&worker->sleeping, 1);
 		pthread_mutex_lock(&worker->lock);
-		looks = worker_takes_back(worker);
+		lent = worker_takes_back(worker);
 		idle = list_empty(&worker->kicked);
 		pthread_mutex_unlock(&worker->lock);
-		n = epoll_wait(worker->epfd, events, EVENTS, !idle || awake ? 0 : looks ? 1 : -1);
+		n = epoll_wait(worker->epfd, events, EVENTS, !idle || awake ? 0 : lent ? 1 : -1);
 		atomic_store(&worker->sleeping, 0);
 		if (n > 0 || !idle)
 			moved_ns = clock_now_ns();
@@ -236,18 +237,18 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-tcpx_status worker_start(struct engine_worker *worker, uint32_t index, bool lanes)
+tcpx_status worker_start(struct engine_worker *worker, uint32_t index, bool prios)
 {
 	struct epoll_event event = {.events = EPOLLIN};
 	char name[16];
 	tcpx_status status;
 
 	worker->index = index;
-	worker->lanes = lanes;
+	worker->prios = prios;
 	worker->roomy = worker_may_spin();
 	list_init(&worker->kicked);
 	list_init(&worker->graves);
-	list_init(&worker->looked_at);
+	list_init(&worker->lent);
 	sys_mutex_init_short(&worker->lock);
 	worker->epfd = SYS_FD_OPEN(epoll_create1(EPOLL_CLOEXEC));
 	worker->wakefd = SYS_FD_OPEN(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -258,8 +259,8 @@ tcpx_status worker_start(struct engine_worker *worker, uint32_t index, bool lane
 				   errno, "epoll of worker %u", index);
 		goto fail;
 	}
-	if (lanes)
-		snprintf(name, sizeof(name), "tcpx-lanes");
+	if (prios)
+		snprintf(name, sizeof(name), "tcpx-prio");
 	else
 		snprintf(name, sizeof(name), "tcpx-work-%u", index);
 	status = sys_thread_start(&worker->thread, name, worker_main, worker);
@@ -317,14 +318,14 @@ static void worker_enlist(struct engine_chan *chan)
 		worker_wake(worker);
 }
 
-void worker_look_at(struct engine_chan *chan)
+void worker_lend(struct engine_chan *chan)
 {
 	struct engine_worker *worker = chan->worker;
 	bool added = false;
 
 	pthread_mutex_lock(&worker->lock);
-	if (!chan->kick.closed && list_empty(&chan->look.node)) {
-		list_push_back(&worker->looked_at, &chan->look.node);
+	if (!chan->kick.closed && list_empty(&chan->app.node)) {
+		list_push_back(&worker->lent, &chan->app.node);
 		added = true;
 	}
 	pthread_mutex_unlock(&worker->lock);

@@ -11,16 +11,16 @@
 /* Lists the copies of the request, one for each piece. Called when the stage starts. */
 static tcpx_status direct_build(struct engine_stage *stage)
 {
-	const struct core_prog *prog = &stage->whole->prog;
+	const struct core_segs *segs = &stage->whole->segs;
 	bool write = stage->whole->xfer.op == TCPX_OP_WRITE;
-	tcpx_status status = copies_init_moves(&stage->copies, prog->nseg, true, stage_commit_done);
+	tcpx_status status = copies_init_moves(&stage->copies, segs->nseg, true, stage_commit_done);
 
-	for (uint32_t i = 0; i < prog->nseg && status == TCPX_OK; i++) {
-		const struct core_seg *seg = &prog->seg[i];
+	for (uint32_t i = 0; i < segs->nseg && status == TCPX_OK; i++) {
+		const struct core_seg *seg = &segs->seg[i];
 
 		status = (write ? copies_move_out
-				: copies_move)(&stage->copies, prog->local[seg->local],
-					       seg->local_off, core_seg_length(prog, i),
+				: copies_move)(&stage->copies, segs->local[seg->local],
+					       seg->local_off, core_seg_length(segs, i),
 					       stage->maps[seg->remote]->mapping, seg->remote_off);
 	}
 	return status;
@@ -64,7 +64,7 @@ static bool direct_find(const struct engine_request *request, struct engine_map 
 {
 	bool write = request->xfer.op == TCPX_OP_WRITE;
 
-	for (uint32_t i = 0; i < request->prog.nremote; i++) {
+	for (uint32_t i = 0; i < request->segs.nremote; i++) {
 		maps[i] = share_map_of_key(request->peer, request->regions.keys[i]);
 		if (!maps[i] || request->regions.ends[i] > maps[i]->length)
 			return false;
@@ -79,7 +79,7 @@ static bool direct_find(const struct engine_request *request, struct engine_map 
 
 bool direct_begin(struct engine_request *request)
 {
-	const struct core_prog *prog = &request->prog;
+	const struct core_segs *segs = &request->segs;
 	struct engine_peer *peer = request->peer;
 	struct engine_shares *shares = peer->shared;
 	struct engine_stage *stage = NULL;
@@ -87,21 +87,21 @@ bool direct_begin(struct engine_request *request)
 
 	/* A copy that has begun cannot be stopped, and a cancel waits for it. So the bytes under
 	 * way are limited. */
-	if (prog->total > CORE_REF_WINDOW - shares->direct_bytes)
+	if (segs->total > CORE_REF_WINDOW - shares->direct_bytes)
 		return false;
-	maps = malloc(prog->nremote * sizeof(struct engine_map *));
+	maps = malloc(segs->nremote * sizeof(struct engine_map *));
 	if (maps && direct_find(request, maps))
-		stage = stage_open(peer, NULL, prog->total);
+		stage = stage_open(peer, NULL, segs->total);
 	if (!stage) {
 		free(maps);
 		return false;
 	}
 	stage->release = direct_release;
 	stage->maps = maps;
-	stage->nmaps = prog->nremote;
+	stage->nmaps = segs->nremote;
 	for (uint32_t i = 0; i < stage->nmaps; i++)
 		stage->maps[i]->uses++;
-	shares->direct_bytes += prog->total;
+	shares->direct_bytes += segs->total;
 	stage->whole = request;
 	stage->build = direct_build;
 	/* The stage has no copies until build() adds some. */

@@ -44,7 +44,7 @@ void path_choose(struct engine_request *request)
 	xfer->remote_staged = request->remote.staged && (xfer->path == CORE_PATH_STREAM || !moves);
 }
 
-tcpx_status path_serve(struct engine_peer *peer, struct core_push *push, const struct frame *frame,
+tcpx_status path_serve(struct engine_peer *peer, struct core_resp *resp, const struct frame *frame,
 		       const uint64_t *keys)
 {
 	enum core_path asked = core_path_of(frame);
@@ -52,7 +52,7 @@ tcpx_status path_serve(struct engine_peer *peer, struct core_push *push, const s
 
 	for (uint32_t i = 0; paths[i] && status == TCPX_OK; i++)
 		if (paths[i]->serve)
-			status = paths[i]->serve(peer, push, keys, paths[i]->core == asked);
+			status = paths[i]->serve(peer, resp, keys, paths[i]->core == asked);
 	return status;
 }
 
@@ -137,7 +137,7 @@ const struct path_ops *path_of_source(const struct core_tx *frame)
 	enum core_path core = core_path_of_payload(&frame->frame);
 	const struct path_ops **path = paths;
 
-	if (!frame->prog || !frame->frame.payload_bytes)
+	if (!frame->segs || !frame->frame.payload_bytes)
 		return &path_stream;
 	while (path[1] && ((*path)->core != core || ((*path)->sources && !(*path)->sources(frame))))
 		path++;
@@ -155,24 +155,24 @@ const struct path_ops *path_of_frame(const struct engine_chan *chan)
 	return &path_stream;
 }
 
-const struct path_ops *path_of_sink(const struct engine_chan *chan, const struct core_prog *prog)
+const struct path_ops *path_of_sink(const struct engine_chan *chan, const struct core_segs *segs)
 {
 	const struct path_ops *path = path_of_frame(chan);
 
 	for (uint32_t i = 0; paths[i] && !path->apart; i++)
-		if (!paths[i]->apart && (!paths[i]->sinks || paths[i]->sinks(chan, prog)))
+		if (!paths[i]->apart && (!paths[i]->sinks || paths[i]->sinks(chan, segs)))
 			return paths[i];
 	return path;
 }
 
-uint32_t path_map(const struct core_prog *prog, struct core_cursor *at, uint64_t *bytes,
+uint32_t path_map(const struct core_segs *segs, struct core_cursor *at, uint64_t *bytes,
 		  struct iovec *iov, uint32_t max)
 {
 	struct core_piece piece;
 	uint32_t n = 0;
 
-	while (n < max && core_piece_next(prog, at, bytes, &piece)) {
-		const struct mem_region *region = prog->local[piece.seg->local];
+	while (n < max && core_piece_next(segs, at, bytes, &piece)) {
+		const struct mem_region *region = segs->local[piece.seg->local];
 
 		iov[n].iov_base = region->base + piece.seg->local_off + piece.off;
 		iov[n++].iov_len = piece.length;
@@ -184,7 +184,7 @@ uint32_t path_map(const struct core_prog *prog, struct core_cursor *at, uint64_t
 void path_more(struct chan_rx *rx)
 {
 	rx->at = 0;
-	rx->niov = path_map(rx->core.prog, &rx->next, &rx->beyond, rx->iov, CORE_PIECES_MAX);
+	rx->niov = path_map(rx->core.segs, &rx->next, &rx->beyond, rx->iov, CORE_PIECES_MAX);
 }
 
 void path_header(struct chan_tx *tx, uint32_t (*sources)(const struct core_tx *tx, uint8_t *out))

@@ -64,9 +64,9 @@ struct path_ops {
 	 * in paths that use the stream: they are asked for each frame (sources, sinks). */
 	bool (*carries)(struct engine_request *request);
 	/* Prepares the answer to a READ. asked: the reader requests this path. keys: the keys by
-	 * which the reader named the regions of push->prog. ERR_REMOTE: the path is requested and
+	 * which the reader named the regions of resp->segs. ERR_REMOTE: the path is requested and
 	 * cannot be used. */
-	tcpx_status (*serve)(struct engine_peer *peer, struct core_push *push, const uint64_t *keys,
+	tcpx_status (*serve)(struct engine_peer *peer, struct core_resp *resp, const uint64_t *keys,
 			     bool asked);
 	/* Called when the region is deregistered, with link.lock held. */
 	void (*forget)(struct engine_peer *peer, struct mem_region *region);
@@ -85,13 +85,13 @@ struct path_ops {
 	void (*unload)(struct engine_chan *chan);
 
 	/* Receiver: whether this path takes the frame whose header has arrived. NULL: yes. A path
-	 * that is apart is also asked before the destination is known, with prog NULL; others
-	 * look at the destination: rx->held, or prog. */
-	bool (*sinks)(const struct engine_chan *chan, const struct core_prog *prog);
+	 * that is apart is also asked before the destination is known, with segs NULL; others
+	 * look at the destination: rx->held, or segs. */
+	bool (*sinks)(const struct engine_chan *chan, const struct core_segs *segs);
 	/* Receiver: sets rx->iov to the destination, and rx->stage if there is work after the
 	 * payload has arrived. sources, bytes: the part of the frame's table that says where the
 	 * payload is. ERR_PROTOCOL ends the peer; any other error refuses only the chunk. */
-	tcpx_status (*receive)(struct engine_chan *chan, const struct core_prog *prog,
+	tcpx_status (*receive)(struct engine_chan *chan, const struct core_segs *segs,
 			       const uint8_t *sources, uint32_t bytes);
 	/* Called after the core has been told that the chunk arrived: starts the remaining copies
 	 * by copies_start(). They end with stage_commit_done(). */
@@ -107,7 +107,7 @@ extern const struct path_ops path_reference, path_message, path_staged, path_str
 void path_choose(struct engine_request *request);
 /* Chooses the path of the answer to the READ that frame requests; see path_ops.serve. Result: OK,
  * or why the READ is refused. */
-tcpx_status path_serve(struct engine_peer *peer, struct core_push *push, const struct frame *frame,
+tcpx_status path_serve(struct engine_peer *peer, struct core_resp *resp, const struct frame *frame,
 		       const uint64_t *keys);
 void path_forget(struct engine_peer *peer, struct mem_region *region); /* link.lock held */
 /* Each of these calls, in all paths, the member of path_extra with its name. */
@@ -126,8 +126,8 @@ void path_flush(struct engine_peer *peer);
 const struct path_ops *path_of_source(const struct core_tx *frame);
 /* The path of a frame whose header has arrived: one that is apart, or else the stream for now. */
 const struct path_ops *path_of_frame(const struct engine_chan *chan);
-/* The path of an arriving frame after its destination is known: rx->held, or prog. */
-const struct path_ops *path_of_sink(const struct engine_chan *chan, const struct core_prog *prog);
+/* The path of an arriving frame after its destination is known: rx->held, or segs. */
+const struct path_ops *path_of_sink(const struct engine_chan *chan, const struct core_segs *segs);
 
 /* For load, called by the tx owner: appends the frame's header and table to tx->buf. sources, if
  * not NULL, appends a table that says where the payload is, and returns its length. */
@@ -140,7 +140,7 @@ void path_more(struct chan_rx *rx);
 /* Writes the addresses of the local side of an sg list into iov, for *bytes bytes from *at on,
  * but at most max pieces. Advances *at, reduces *bytes by what it wrote, and returns the number
  * of pieces. */
-uint32_t path_map(const struct core_prog *prog, struct core_cursor *at, uint64_t *bytes,
+uint32_t path_map(const struct core_segs *segs, struct core_cursor *at, uint64_t *bytes,
 		  struct iovec *iov, uint32_t max);
 
 /* For tests: adds a path that is asked before the others. May be called only before the first

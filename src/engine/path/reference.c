@@ -21,10 +21,10 @@ static enum path_loaded reference_load(struct engine_chan *chan, bool *out_valid
 }
 
 /* The destination of a payload, piece by piece: regions that the peer named (rx), or an sg list
- * (prog). */
+ * (segs). */
 struct target {
 	const struct chan_rx *rx;
-	const struct core_prog *prog;
+	const struct core_segs *segs;
 	struct core_cursor at;
 	uint32_t held, in_held, iov;
 	/* region, offset: where the rest of the current piece is; left: its bytes */
@@ -35,12 +35,12 @@ struct target {
 /* Advances to the next piece. The caller made sure that there is one. */
 static void target_next(struct target *to)
 {
-	if (to->prog) {
+	if (to->segs) {
 		uint64_t all = UINT64_MAX;
 		struct core_piece piece;
 
-		(void)core_piece_next(to->prog, &to->at, &all, &piece);
-		to->region = to->prog->local[piece.seg->local];
+		(void)core_piece_next(to->segs, &to->at, &all, &piece);
+		to->region = to->segs->local[piece.seg->local];
 		to->offset = piece.seg->local_off + piece.off;
 		to->left = piece.length;
 		return;
@@ -74,16 +74,16 @@ static uint32_t count_sources(const uint8_t *sources, uint32_t bytes, uint64_t t
 	return more < 0 || sum != total ? 0 : n;
 }
 
-static uint32_t count_targets(const struct chan_rx *rx, const struct core_prog *prog)
+static uint32_t count_targets(const struct chan_rx *rx, const struct core_segs *segs)
 {
 	uint64_t bytes = rx->frame.payload_bytes;
 	struct core_cursor at;
 	uint32_t n;
 
-	if (!prog)
+	if (!segs)
 		return rx->niov;
-	at = core_cursor_at(prog, rx->core.linear);
-	(void)core_cursor_advance(prog, &at, bytes, UINT32_MAX, &n);
+	at = core_cursor_at(segs, rx->core.linear);
+	(void)core_cursor_advance(segs, &at, bytes, UINT32_MAX, &n);
 	return n;
 }
 
@@ -144,17 +144,17 @@ static tcpx_status reference_add_source(struct engine_stage *stage, struct targe
 }
 
 static tcpx_status reference_add_sources(struct engine_chan *chan, struct engine_stage *stage,
-					 const struct core_prog *prog, const uint8_t *sources,
+					 const struct core_segs *segs, const uint8_t *sources,
 					 uint32_t bytes)
 {
-	struct target to = {.rx = &chan->rx, .prog = prog};
+	struct target to = {.rx = &chan->rx, .segs = segs};
 	struct recent_maps recent = {{NULL}};
 	struct wire_table_reader reader;
 	uint64_t id, offset, length;
 	tcpx_status status = TCPX_OK;
 
-	if (prog)
-		to.at = core_cursor_at(prog, chan->rx.core.linear);
+	if (segs)
+		to.at = core_cursor_at(segs, chan->rx.core.linear);
 	wire_table_open(&reader, sources, bytes);
 	while (status == TCPX_OK && wire_table_next(&reader, &id, &offset, &length) > 0) {
 		struct engine_map *map = map_use(chan->peer, stage, &recent, id, offset, length);
@@ -174,7 +174,7 @@ static void reference_release(struct engine_stage *stage, bool last)
 	stage->maps = NULL;
 }
 
-static tcpx_status reference_receive(struct engine_chan *chan, const struct core_prog *prog,
+static tcpx_status reference_receive(struct engine_chan *chan, const struct core_segs *segs,
 				     const uint8_t *sources, uint32_t bytes)
 {
 	struct chan_rx *rx = &chan->rx;
@@ -192,10 +192,10 @@ static tcpx_status reference_receive(struct engine_chan *chan, const struct core
 	stage->release = reference_release;
 	stage->maps = malloc(pieces * sizeof(*stage->maps));
 	if (stage->maps)
-		status = copies_init_moves(&stage->copies, pieces + count_targets(rx, prog), false,
+		status = copies_init_moves(&stage->copies, pieces + count_targets(rx, segs), false,
 					   stage_commit_done);
 	if (status == TCPX_OK)
-		status = reference_add_sources(chan, stage, prog, sources, bytes);
+		status = reference_add_sources(chan, stage, segs, sources, bytes);
 	if (status != TCPX_OK) {
 		stage_close(stage);
 		return status;

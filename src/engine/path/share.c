@@ -197,7 +197,7 @@ static bool keys_mapped(struct engine_request *request)
 {
 	if (!request->peer->shared || !request->peer->shared->nin)
 		return false;
-	for (uint32_t i = 0; i < request->prog.nremote; i++)
+	for (uint32_t i = 0; i < request->segs.nremote; i++)
 		if (!share_map_of_key(request->peer, request->regions.keys[i]))
 			return false;
 	return true;
@@ -205,10 +205,10 @@ static bool keys_mapped(struct engine_request *request)
 
 /* Whether copying the list by reference is cheaper than staging it. lists: the end that copies
  * has a kernel for lists. */
-static bool by_reference_pays(const struct core_prog *prog, bool lists)
+static bool by_reference_pays(const struct core_segs *segs, bool lists)
 {
-	return prog->total &&
-	       (lists || prog->nseg <= PIECES_FEW || prog->total / prog->nseg >= PIECE_MIN);
+	return segs->total &&
+	       (lists || segs->nseg <= PIECES_FEW || segs->total / segs->nseg >= PIECE_MIN);
 }
 
 /* Whether this end copies all bytes of the request itself, without frames. Then direct_begin()
@@ -218,7 +218,7 @@ static bool goes_direct(struct engine_request *request)
 	uint32_t right = request->xfer.op == TCPX_OP_WRITE ? TCPX_RIGHT_WRITE : TCPX_RIGHT_READ;
 
 	return request->peer->shared && request->remote.rights & right &&
-	       by_reference_pays(&request->prog, share_moves_lists()) && direct_begin(request);
+	       by_reference_pays(&request->segs, share_moves_lists()) && direct_begin(request);
 }
 
 bool share_moves_lists(void)
@@ -251,7 +251,7 @@ bool share_carries(struct engine_request *request)
 
 	if (!request->regions.count || !request->local.shares || !share_chan(request->peer))
 		return false;
-	pays = by_reference_pays(&request->prog, copier_takes_lists(request));
+	pays = by_reference_pays(&request->segs, copier_takes_lists(request));
 	switch (request->xfer.op) {
 	case TCPX_OP_WRITE:
 		if (!request->remote.shares)
@@ -298,17 +298,17 @@ void share_ahead(struct engine_request *request)
 	link_unlock(&peer->link);
 }
 
-tcpx_status share_serve(struct engine_peer *peer, struct core_push *push, const uint64_t *keys,
+tcpx_status share_serve(struct engine_peer *peer, struct core_resp *resp, const uint64_t *keys,
 			bool asked)
 {
-	const struct core_prog *prog = &push->prog;
+	const struct core_segs *segs = &resp->segs;
 	bool ready = true;
 
-	if (!asked && !push->job.fills)
+	if (!asked && !resp->job.fills)
 		return TCPX_OK;
 	link_lock(&peer->link);
-	for (uint32_t i = 0; i < prog->nlocal; i++) {
-		struct mem_region *region = prog->local[i];
+	for (uint32_t i = 0; i < segs->nlocal; i++) {
+		struct mem_region *region = segs->local[i];
 		struct engine_share *share = share_find(peer, region->serial);
 
 		if (region->kind->share && !region_ready(peer, region, keys[i]) && share && asked &&
@@ -320,8 +320,8 @@ tcpx_status share_serve(struct engine_peer *peer, struct core_push *push, const 
 	link_unlock_only(&peer->link);
 	if (!asked)
 		return TCPX_OK;
-	push->job.path = ready ? CORE_PATH_REFERENCE : CORE_PATH_STREAM;
-	push->job.fills = false;
+	resp->job.path = ready ? CORE_PATH_REFERENCE : CORE_PATH_STREAM;
+	resp->job.fills = false;
 	return ready ? TCPX_OK : TCPX_ERR_REMOTE;
 }
 

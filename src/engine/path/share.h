@@ -82,9 +82,9 @@ void share_written(struct engine_chan *chan);
 /* At prepare, no lock held: offers the source, so that the peer can map it before the post. */
 void share_ahead(struct engine_request *request);
 /* Prepares the answer to a READ: by reference if the reader asked for that (asked). keys: those by
- * which the reader named the regions of push->prog, the only ones that an offer tells. ERR_REMOTE:
+ * which the reader named the regions of resp->segs, the only ones that an offer tells. ERR_REMOTE:
  * by reference is not possible. No lock held. */
-tcpx_status share_serve(struct engine_peer *peer, struct core_push *push, const uint64_t *keys,
+tcpx_status share_serve(struct engine_peer *peer, struct core_resp *resp, const uint64_t *keys,
 			bool asked);
 /* Called when the region is deregistered, link.lock held: ends its share. */
 void share_forget(struct engine_peer *peer, struct mem_region *region);

@@ -56,7 +56,7 @@ static void staged_fill(struct engine_chan *chan)
 	struct engine_peer *peer = chan->peer;
 	struct chan_tx *tx = &chan->tx;
 	const struct core_tx *frame = &tx->frame;
-	const struct mem_region *region = copies_staged_in(frame->prog, frame->at, frame->pieces);
+	const struct mem_region *region = copies_staged_in(frame->segs, frame->at, frame->pieces);
 	uint64_t bytes = frame->frame.payload_bytes;
 	struct stage_block *block = block_open(peer, region->kind, region->device, MEM_OUT, 0,
 					       bytes, NULL, BLOCK_ANYHOW, NULL);
@@ -82,7 +82,7 @@ static void staged_fill(struct engine_chan *chan)
 	atomic_store(&tx->filling, 1);
 	status = copies_init(&stage->copies, block->addr, frame->pieces, staged_fill_done);
 	if (status == TCPX_OK)
-		status = copies_add_local(&stage->copies, frame->prog, frame->at, bytes);
+		status = copies_add_local(&stage->copies, frame->segs, frame->at, bytes);
 	copies_start(&stage->copies, true, status);
 }
 
@@ -111,17 +111,17 @@ static void staged_unload(struct engine_chan *chan)
 		prefill_put(chan->tx.slices[--chan->tx.nslices]);
 }
 
-static bool staged_sinks(const struct engine_chan *chan, const struct core_prog *prog)
+static bool staged_sinks(const struct engine_chan *chan, const struct core_segs *segs)
 {
 	const struct chan_rx *rx = &chan->rx;
 	struct core_cursor at;
 	uint64_t bytes = rx->frame.payload_bytes;
 	struct core_piece piece;
 
-	if (prog) {
-		at = core_cursor_at(prog, rx->core.linear);
-		while (core_piece_next(prog, &at, &bytes, &piece)) {
-			const struct mem_region *region = prog->local[piece.seg->local];
+	if (segs) {
+		at = core_cursor_at(segs, rx->core.linear);
+		while (core_piece_next(segs, &at, &bytes, &piece)) {
+			const struct mem_region *region = segs->local[piece.seg->local];
 
 			if (region->kind->staged)
 				return true;
@@ -201,26 +201,26 @@ static tcpx_status staged_into_regions(struct engine_chan *chan)
 	return staged_into_slot(rx, stage, status);
 }
 
-static tcpx_status staged_into_prog(struct engine_chan *chan, const struct core_prog *prog)
+static tcpx_status staged_into_segs(struct engine_chan *chan, const struct core_segs *segs)
 {
 	struct chan_rx *rx = &chan->rx;
-	struct core_cursor at = core_cursor_at(prog, rx->core.linear), end = at;
+	struct core_cursor at = core_cursor_at(segs, rx->core.linear), end = at;
 	struct engine_stage *stage;
 	uint32_t pieces;
 	tcpx_status status;
 
-	(void)core_cursor_advance(prog, &end, rx->frame.payload_bytes, UINT32_MAX, &pieces);
-	stage = staged_slot_for(chan, copies_staged_in(prog, at, pieces), prog->total);
+	(void)core_cursor_advance(segs, &end, rx->frame.payload_bytes, UINT32_MAX, &pieces);
+	stage = staged_slot_for(chan, copies_staged_in(segs, at, pieces), segs->total);
 	if (!stage)
 		return TCPX_ERR_NO_MEMORY;
 	status = copies_init(&stage->copies, staged_slot_addr(stage, &rx->frame), pieces,
 			     stage_commit_done);
 	if (status == TCPX_OK)
-		status = copies_add_local(&stage->copies, prog, at, stage->bytes);
+		status = copies_add_local(&stage->copies, segs, at, stage->bytes);
 	return staged_into_slot(rx, stage, status);
 }
 
-static tcpx_status staged_receive(struct engine_chan *chan, const struct core_prog *prog,
+static tcpx_status staged_receive(struct engine_chan *chan, const struct core_segs *segs,
 				  const uint8_t *sources_at, uint32_t bytes)
 {
 	const struct frame *frame = &chan->rx.frame;
@@ -228,9 +228,9 @@ static tcpx_status staged_receive(struct engine_chan *chan, const struct core_pr
 
 	(void)sources_at;
 	(void)bytes;
-	if (prog)
+	if (segs)
 		return frame->type == FRAME_SDATA && !granted ? TCPX_ERR_PROTOCOL
-							      : staged_into_prog(chan, prog);
+							      : staged_into_segs(chan, segs);
 	/* A sender without a grant did not know that the memory is staged, although the exported
 	 * token says so. So it did not use that token. */
 	return granted ? staged_into_regions(chan) : TCPX_ERR_REMOTE_KEY;

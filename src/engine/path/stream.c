@@ -6,7 +6,7 @@ static void stream_claim(struct engine_chan *chan)
 {
 	struct chan_tx *tx = &chan->tx;
 
-	tx->vanishing = tx->frame.prog && tx->frame.prog->vanishing;
+	tx->vanishing = tx->frame.segs && tx->frame.segs->vanishing;
 }
 
 static enum path_loaded stream_load(struct engine_chan *chan, bool *out_valid)
@@ -23,23 +23,23 @@ static enum path_loaded stream_load(struct engine_chan *chan, bool *out_valid)
 		struct core_cursor at = frame->at;
 		uint64_t bytes = frame->frame.payload_bytes;
 
-		tx->niov = path_map(frame->prog, &at, &bytes, tx->iov, CORE_PIECES_MAX);
+		tx->niov = path_map(frame->segs, &at, &bytes, tx->iov, CORE_PIECES_MAX);
 	}
 	return PATH_INLINE;
 }
 
-static tcpx_status stream_receive(struct engine_chan *chan, const struct core_prog *prog,
+static tcpx_status stream_receive(struct engine_chan *chan, const struct core_segs *segs,
 				  const uint8_t *sources, uint32_t bytes)
 {
 	struct chan_rx *rx = &chan->rx;
 
 	(void)sources;
 	(void)bytes;
-	if (!prog)
+	if (!segs)
 		return TCPX_OK; /* rx->iov holds the pieces of the regions already */
-	rx->next = core_cursor_at(prog, rx->core.linear);
+	rx->next = core_cursor_at(segs, rx->core.linear);
 	rx->beyond = rx->frame.payload_bytes;
-	rx->vanishing = prog->vanishing;
+	rx->vanishing = segs->vanishing;
 	path_more(rx);
 	return TCPX_OK;
 }

@@ -160,9 +160,9 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 		if (!peer->link.chan[i])
 			continue;
 		chan_sample_read(peer->link.chan[i], &chan);
-		info.channels += i != CORE_LANE && !peer->link.chan[i]->comms;
+		info.channels += i != CORE_PRIO && !peer->link.chan[i]->comms;
 		info.message_channels += peer->link.chan[i]->comms != NULL;
-		if (i != CORE_LANE || !info.congestion[0])
+		if (i != CORE_PRIO || !info.congestion[0])
 			memcpy(info.congestion, chan.congestion, sizeof(info.congestion));
 		if (chan.copy)
 			snprintf(info.copy, sizeof(info.copy), "%s", chan.copy);

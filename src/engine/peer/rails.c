@@ -131,7 +131,7 @@ static void rail_probe(struct engine_peer *peer, uint32_t at)
 	}
 	peer_route_opts(&way, &opts);
 	peer_route_hello(peer, &opts, WIRE_ROLE_DATA);
-	opts.hello.channel = CORE_LANE;
+	opts.hello.channel = CORE_PRIO;
 	opts.deadline_ns = clock_now_ns() + PROBE_NS;
 	peer->rails.probed = at;
 	status = ctl_dial_start(&engine_runtime.loop, &opts, rail_probe_done, peer,

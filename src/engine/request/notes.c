@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "engine/request/request_calls.h"
 #include "engine/channel/lead.h"
-#include "engine/channel/look.h"
+#include "engine/channel/app_poll.h"
 #include "engine/request/ready.h"
 #include "sys/futex.h"
 
@@ -89,12 +89,12 @@ tcpx_status engine_notify_take(struct engine_session *session, int64_t timeout_n
 		uint32_t word = atomic_load(&session->queue.note_word);
 
 		if (note_take(session, out)) {
-			look_found(session, NULL);
+			app_poll_found(session, NULL);
 			return TCPX_OK;
 		}
 		if (timeout_ns == 0) {
-			worker_looked();
-			look_missed(session, NULL);
+			worker_app_polled();
+			app_poll_missed(session, NULL);
 			return TCPX_IN_PROGRESS;
 		}
 		if (deadline >= 0 && clock_now_ns() >= deadline)

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "engine/request/request_calls.h"
 #include "engine/channel/lead.h"
-#include "engine/channel/look.h"
+#include "engine/channel/app_poll.h"
 #include "sys/futex.h"
 
 /* Whether no completion, notification or event waits for the application. Peers to accept do not
@@ -104,10 +104,10 @@ uint32_t engine_poll(struct engine_session *session, tcpx_completion *completion
 		ready_taken(session);
 	pthread_mutex_unlock(&session->queue.lock);
 	if (taken) {
-		look_found(session, NULL);
+		app_poll_found(session, NULL);
 	} else {
-		worker_looked();
-		look_missed(session, NULL);
+		worker_app_polled();
+		app_poll_missed(session, NULL);
 	}
 	return taken;
 }
@@ -133,8 +133,8 @@ tcpx_status engine_wait(struct engine_session *session, int64_t timeout_ns)
 		if (ready_there(session))
 			return TCPX_OK;
 		if (timeout_ns == 0) {
-			worker_looked();
-			look_missed(session, NULL);
+			worker_app_polled();
+			app_poll_missed(session, NULL);
 			return TCPX_IN_PROGRESS;
 		}
 		if (deadline >= 0 && clock_now_ns() >= deadline)

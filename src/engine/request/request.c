@@ -10,8 +10,8 @@
 #include "engine/request/goodbye_wait.h"
 #include "engine/request/pending.h"
 #include "engine/channel/lead.h"
-#include "engine/path/lone.h"
-#include "engine/link/program.h"
+#include "engine/path/solo.h"
+#include "engine/link/segments.h"
 #include "engine/request/ready.h"
 #include "engine/path/paths.h"
 #include "sys/futex.h"
@@ -38,12 +38,12 @@ tcpx_status engine_request_prepare(struct engine_session *session, uint64_t peer
 	list_init(&request->done);
 	status = request_take_options(request, opts);
 	if (status == TCPX_OK)
-		status = program_build(request, op, segments, count);
+		status = segments_build(request, op, segments, count);
 	if (status != TCPX_OK) {
 		request_put(request);
 		return status;
 	}
-	request->xfer.prog = &request->prog;
+	request->xfer.segs = &request->segs;
 	path_prepared(request);
 	handle_publish(&session->requests, request);
 	out_request->id = request->slot.id;

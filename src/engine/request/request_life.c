@@ -8,9 +8,9 @@
 #include "engine/request/request_calls.h"
 #include "engine/channel/lead.h"
 #include "engine/path/direct.h"
-#include "engine/path/lone.h"
+#include "engine/path/solo.h"
 #include "engine/path/paths.h"
-#include "engine/link/program.h"
+#include "engine/link/segments.h"
 #include "engine/request/ready.h"
 #include "sys/futex.h"
 
@@ -67,10 +67,10 @@ tcpx_status request_hand_over(struct engine_request *request)
 	tcpx_status status;
 
 	path_choose(request);
-	lone_choose(request);
+	solo_choose(request);
 	status = core_xfer_post(&request->peer->link.core, &request->xfer);
 	if (status != TCPX_OK)
-		lone_over(request);
+		solo_over(request);
 	direct_posted(request, status);
 	return status;
 }
@@ -94,7 +94,7 @@ static void request_measure(struct engine_request *request)
 void request_quiet(struct engine_request *request)
 {
 	request_io_put(request);
-	lone_over(request);
+	solo_over(request);
 }
 
 /* Called by the core under link.lock when the request's memory belongs to the application again:
@@ -138,7 +138,7 @@ void request_free(void *object)
 	struct engine_session *session = request->session;
 	struct engine_peer *peer = request->peer;
 
-	program_free(request);
+	segments_free(request);
 	free(request->notify);
 	request->notify = NULL;
 	handle_give(&session->requests, request);

@@ -6,7 +6,7 @@
 #include "engine/request/request_calls.h"
 #include "engine/channel/comms.h"
 #include "engine/request/pending.h"
-#include "engine/path/lone.h"
+#include "engine/path/solo.h"
 #include "engine/path/paths.h"
 #include "engine/request/ready.h"
 #include "engine/path/share.h"
@@ -103,18 +103,18 @@ static tcpx_status request_start(struct engine_request *request)
 static uint64_t post_own_bytes(const struct engine_request *request)
 {
 	if (request->xfer.op == TCPX_OP_READ)
-		return (uint64_t)request->prog.nseg * READ_PIECE_BYTES;
-	return request->prog.total;
+		return (uint64_t)request->segs.nseg * READ_PIECE_BYTES;
+	return request->segs.total;
 }
 
 static enum post_sends post_sends_of(const struct engine_session *session, uint64_t bytes,
-				     bool lone)
+				     bool solo)
 {
 	if (session->flags & TCPX_SESSION_NO_INLINE)
 		return POST_NOTHING;
-	if (lone)
+	if (solo)
 		return POST_FIRST;
-	return bytes <= session->tuning.inline_bytes ? POST_LANE : POST_NOTHING;
+	return bytes <= session->tuning.inline_bytes ? POST_PRIO : POST_NOTHING;
 }
 
 /* Posts the request unless it is released, active, or still in the completion queue, or its link
@@ -185,7 +185,7 @@ static tcpx_status batch_post(struct post_batch *batch, struct engine_request *r
 	batch->timed |= request->deadline_ns != 0;
 	if (request->xfer.op == TCPX_OP_READ && request->xfer.local_staged &&
 	    !request->xfer.direct) {
-		const struct mem_region *into = request->prog.local[request->prog.seg->local];
+		const struct mem_region *into = request->segs.local[request->segs.seg->local];
 
 		batch->awaits = into->kind;
 		batch->device = into->device;

@@ -7,7 +7,7 @@
 #include "engine/request/request_calls.h"
 #include "engine/channel/comms.h"
 #include "engine/channel/lead.h"
-#include "engine/channel/look.h"
+#include "engine/channel/app_poll.h"
 #include "engine/link/vanish.h"
 #include "sys/futex.h"
 
@@ -60,12 +60,12 @@ tcpx_status engine_request_test(struct engine_session *session, uint64_t id,
 	if (status == TCPX_IN_PROGRESS) {
 		struct engine_peer *peer = request_peer(request);
 
-		worker_looked();
+		worker_app_polled();
 		if (atomic_load(&request->leads))
-			look_missed(session, peer);
+			app_poll_missed(session, peer);
 		peer_put(peer);
 	} else {
-		look_found(session, NULL);
+		app_poll_found(session, NULL);
 	}
 	request_put(request);
 	return request_raise(session, id, status);
@@ -157,7 +157,7 @@ tcpx_status engine_request_error(struct engine_session *session, uint64_t id, tc
 			   "%s of %llu bytes%s with peer '%s': %s%s%s",
 			   (const char *[]){"", "WRITE", "READ", "SEND", "RECV",
 					    "notification"}[request->xfer.op],
-			   (unsigned long long)request->prog.total, gone, peer->who.name,
+			   (unsigned long long)request->segs.total, gone, peer->who.name,
 			   error_status_text(completion.status), *lost ? ": " : "", lost);
 	if (*gone)
 		text_format(out_error->next, sizeof(out_error->next),
@@ -167,7 +167,7 @@ tcpx_status engine_request_error(struct engine_session *session, uint64_t id, tc
 		text_format(out_error->next, sizeof(out_error->next),
 			    "remove the cause, then post it again");
 	out_error->bytes_done = completion.bytes;
-	out_error->bytes_total = request->prog.total;
+	out_error->bytes_total = request->segs.total;
 	request_unlock(peer);
 out:
 	request_put(request);

@@ -23,15 +23,15 @@ struct engine_worker {
 	/* number of its channels; a new channel goes to the worker that has the fewest */
 	_Atomic uint32_t channels;
 	int node; /* NUMA node of its CPUs; TOPO_NUMA_UNKNOWN: any CPU */
-	/* lanes: this is the worker of the priority channels. polls: a channel asked for a round
+	/* prios: this is the worker of the priority channels. polls: a channel asked for a round
 	 * although it has no event. */
-	bool lanes, polls;
+	bool prios, polls;
 	pthread_t thread;
-	pthread_mutex_t lock; /* guards kicked, graves and looked_at */
+	pthread_mutex_t lock; /* guards kicked, graves and lent */
 	/* kicked: channels that were kicked; graves: channels whose reference is dropped after
 	 * this round */
 	struct list_node kicked, graves;
-	struct list_node looked_at; /* channels on which an application polls (look.c) */
+	struct list_node lent; /* channels on which an application receives (app_poll.c) */
 	_Atomic uint32_t sleeping;
 	_Atomic int64_t roused_ns; /* until this time the worker waits awake for a kick */
 	bool roomy;		   /* the machine has cores to spare, so the worker may spin */
@@ -55,7 +55,7 @@ struct engine_runtime {
 	_Atomic uint32_t peers_freed; /* futex: counts the freed peers of all sessions */
 	struct sys_post prefill_post; /* posted while a peer waits for staging memory */
 	_Atomic bool prefill_watched;
-	_Atomic uint32_t lone_posted, lone_answered; /* lone.c; 1: a transfer has the turn */
+	_Atomic uint32_t solo_posted, solo_answered; /* solo.c; 1: a transfer has the turn */
 
 	/* Only the control thread uses these. */
 	struct sys_links links;

@@ -20,10 +20,10 @@ static void hook_ended(void *arg, struct core_xfer *xfer)
 		request_ended(request);
 }
 
-static void hook_push_ended(void *arg, struct core_push *push)
+static void hook_resp_ended(void *arg, struct core_resp *resp)
 {
 	(void)arg;
-	served_free(push);
+	served_free(resp);
 }
 
 static void hook_kick(void *arg, uint32_t channel)
@@ -215,7 +215,7 @@ static void hook_fail(void *arg, tcpx_status status)
 
 const struct core_ops engine_core_ops = {
 	.ended = hook_ended,
-	.push_ended = hook_push_ended,
+	.resp_ended = hook_resp_ended,
 	.kick = hook_kick,
 	.close_channel = hook_close_channel,
 	.fence = hook_fence,
@@ -257,7 +257,7 @@ static void hooks_kick(struct engine_peer *peer, uint32_t channel, bool here)
 	if (!chan)
 		return;
 	if (worker_is_current(chan->worker) ||
-	    (channel == CORE_LANE && here && !runtime_is_control()))
+	    (channel == CORE_PRIO && here && !runtime_is_control()))
 		chan_tx_kick(chan);
 	else
 		worker_kick(chan);
@@ -308,11 +308,11 @@ static void hooks_posted(struct link *link, enum post_sends sends)
 
 	path_flush(peer);
 	mask = atomic_exchange(&peer->link.kick_mask, 0);
-	if (sends != POST_NOTHING && (mask & 1ull << CORE_LANE)) {
-		hooks_kick(peer, CORE_LANE, true);
+	if (sends != POST_NOTHING && (mask & 1ull << CORE_PRIO)) {
+		hooks_kick(peer, CORE_PRIO, true);
 		/* Another thread may have kicked the priority channel meanwhile. This thread
 		 * serves that kick, too. */
-		mask = (mask & ~(1ull << CORE_LANE)) | atomic_exchange(&peer->link.kick_mask, 0);
+		mask = (mask & ~(1ull << CORE_PRIO)) | atomic_exchange(&peer->link.kick_mask, 0);
 	}
 	while (mask) {
 		uint32_t channel = (uint32_t)__builtin_ctzll(mask);

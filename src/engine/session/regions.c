@@ -36,7 +36,7 @@ static bool request_uses(const struct engine_request *request, const struct mem_
 static void peer_forget_region(struct engine_peer *peer, struct mem_region *region)
 {
 	struct core_xfer *xfer, *next_xfer;
-	struct core_push *push, *next_push;
+	struct core_resp *resp, *next_resp;
 	uint32_t i;
 
 	link_lock(&peer->link);
@@ -47,10 +47,10 @@ static void peer_forget_region(struct engine_peer *peer, struct mem_region *regi
 			if (request_uses(LIST_ENTRY(xfer, struct engine_request, xfer), region))
 				core_xfer_cancel(&peer->link.core, xfer, TCPX_ERR_DEREGISTERED);
 		}
-		for (push = core_push_after(&peer->link.core, NULL); push; push = next_push) {
-			next_push = core_push_after(&peer->link.core, push);
-			if (served_uses(push, region))
-				core_push_stop(&peer->link.core, push, TCPX_ERR_REMOTE_KEY);
+		for (resp = core_resp_after(&peer->link.core, NULL); resp; resp = next_resp) {
+			next_resp = core_resp_after(&peer->link.core, resp);
+			if (served_uses(resp, region))
+				core_resp_stop(&peer->link.core, resp, TCPX_ERR_REMOTE_KEY);
 		}
 		for (i = 0; i < CORE_CHANNELS_MAX; i++)
 			if (peer->link.chan[i])

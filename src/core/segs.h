@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A validated segment list ("program"), and cursors that walk it. */
-#ifndef CORE_PROG_H
-#define CORE_PROG_H
+/* A validated segment list ("segs"), and cursors that walk it. */
+#ifndef CORE_SEGS_H
+#define CORE_SEGS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 /* A segment. linear: where it begins in the transfer; its length is the difference to the next
- * one's linear, so the array has a sentinel. local and remote: indices into core_prog.local and
- * core_prog.remote. */
+ * one's linear, so the array has a sentinel. local and remote: indices into core_segs.local and
+ * core_segs.remote. */
 struct core_seg {
 	uint64_t linear;
 	uint64_t local_off;
@@ -16,7 +16,7 @@ struct core_seg {
 	uint32_t local, remote;
 };
 
-struct core_prog {
+struct core_segs {
 	uint64_t total;		/* bytes of all segments */
 	uint32_t nseg;		/* without the sentinel */
 	struct core_seg *seg;	/* nseg + 1 entries */
@@ -32,15 +32,15 @@ struct core_cursor {
 	uint64_t off; /* bytes from the segment's start */
 };
 
-static inline uint64_t core_seg_length(const struct core_prog *prog, uint32_t seg)
+static inline uint64_t core_seg_length(const struct core_segs *segs, uint32_t seg)
 {
-	return prog->seg[seg + 1].linear - prog->seg[seg].linear;
+	return segs->seg[seg + 1].linear - segs->seg[seg].linear;
 }
 
 /* The cursor's offset in the transfer. */
-static inline uint64_t core_cursor_linear(const struct core_prog *prog, struct core_cursor at)
+static inline uint64_t core_cursor_linear(const struct core_segs *segs, struct core_cursor at)
 {
-	return prog->seg[at.seg].linear + at.off;
+	return segs->seg[at.seg].linear + at.off;
 }
 
 /* Consecutive bytes of one segment: `length` of them from offset `off` on. */
@@ -51,15 +51,15 @@ struct core_piece {
 
 /* Takes the next piece of the *bytes bytes that begin at *at: as many of them as lie in the same
  * segment. Moves *at past the piece and reduces *bytes by its length. False: *bytes is 0. */
-static inline bool core_piece_next(const struct core_prog *prog, struct core_cursor *at,
+static inline bool core_piece_next(const struct core_segs *segs, struct core_cursor *at,
 				   uint64_t *bytes, struct core_piece *out_piece)
 {
 	uint64_t left;
 
 	if (!*bytes)
 		return false;
-	left = core_seg_length(prog, at->seg) - at->off;
-	out_piece->seg = &prog->seg[at->seg];
+	left = core_seg_length(segs, at->seg) - at->off;
+	out_piece->seg = &segs->seg[at->seg];
 	out_piece->off = at->off;
 	out_piece->length = left < *bytes ? left : *bytes;
 	*bytes -= out_piece->length;
@@ -73,10 +73,10 @@ static inline bool core_piece_next(const struct core_prog *prog, struct core_cur
 
 /* Moves *at on by at most `bytes` bytes and at most `pieces` pieces, and not past the end of the
  * list. Returns the bytes passed; *out_pieces: the number of pieces that they lie in. */
-uint64_t core_cursor_advance(const struct core_prog *prog, struct core_cursor *at, uint64_t bytes,
+uint64_t core_cursor_advance(const struct core_segs *segs, struct core_cursor *at, uint64_t bytes,
 			     uint32_t pieces, uint32_t *out_pieces);
 
 /* The cursor at the offset `linear` of the transfer, which must be below `total`. Bisects. */
-struct core_cursor core_cursor_at(const struct core_prog *prog, uint64_t linear);
+struct core_cursor core_cursor_at(const struct core_segs *segs, uint64_t linear);
 
 #endif

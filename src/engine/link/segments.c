@@ -2,7 +2,7 @@
 /* Builds the segment list of a request, once: looks up regions, checks ranges, joins neighbouring
  * pieces. */
 #include "engine/link/import.h"
-#include "engine/link/program.h"
+#include "engine/link/segments.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +16,7 @@ struct idmap {
 	uint32_t cap, used;
 };
 
-/* What program_build() works with. last_*: the region of the segment before and its index, since
+/* What segments_build() works with. last_*: the region of the segment before and its index, since
  * most lists use one region many times. */
 struct builder {
 	struct engine_request *request;
@@ -65,7 +65,7 @@ static uint32_t *idmap_find(struct idmap *map, uint64_t id, bool *out_new)
 	return &map->index[slot];
 }
 
-static tcpx_status program_no_memory(void)
+static tcpx_status segments_no_memory(void)
 {
 	return error_set(TCPX_ERR_NO_MEMORY, 0, "segment list");
 }
@@ -84,7 +84,7 @@ static tcpx_status local_add(struct builder *b, uint64_t id, uint32_t *out_index
 			realloc(b->cap_regions ? request->regions.at : NULL, cap * sizeof(*more));
 
 		if (!more)
-			return program_no_memory();
+			return segments_no_memory();
 		request->regions.at = more;
 		b->cap_regions = cap;
 	}
@@ -99,7 +99,7 @@ static tcpx_status local_add(struct builder *b, uint64_t id, uint32_t *out_index
 		mem_region_put(region);
 		return status;
 	}
-	request->prog.vanishing |= mem_region_vanishes(region);
+	request->segs.vanishing |= mem_region_vanishes(region);
 	request->regions.at[request->regions.count] = region;
 	*out_index = request->regions.count++;
 	return TCPX_OK;
@@ -121,7 +121,7 @@ static tcpx_status local_index(struct builder *b, uint64_t id, uint32_t *out_ind
 				 b->at);
 	index = idmap_find(&b->local, id, &fresh);
 	if (!index)
-		return program_no_memory();
+		return segments_no_memory();
 	if (fresh) {
 		status = local_add(b, id, index);
 		if (status != TCPX_OK)
@@ -152,16 +152,16 @@ static tcpx_status remote_add(struct builder *b, uint64_t id, uint32_t *out_inde
 		return error_set(TCPX_ERR_STALE, 0,
 				 "segment %zu: remote region was not imported from this peer",
 				 b->at);
-	if (request->prog.nremote == b->cap_keys) {
+	if (request->segs.nremote == b->cap_keys) {
 		uint32_t cap = b->cap_keys ? b->cap_keys * 2 : 8;
 		uint64_t *keys = realloc(request->regions.keys, cap * sizeof(*keys)), *ends;
 
 		if (!keys)
-			return program_no_memory();
+			return segments_no_memory();
 		request->regions.keys = keys;
 		ends = realloc(request->regions.ends, cap * sizeof(*ends));
 		if (!ends)
-			return program_no_memory();
+			return segments_no_memory();
 		request->regions.ends = ends;
 		b->cap_keys = cap;
 	}
@@ -170,9 +170,9 @@ static tcpx_status remote_add(struct builder *b, uint64_t id, uint32_t *out_inde
 	request->remote.shares &= kind && kind->move;
 	request->remote.rights &= token.rights;
 	request->remote.messages &= (token.flags & WIRE_TOKEN_MESSAGES) != 0;
-	request->regions.keys[request->prog.nremote] = token.key;
-	request->regions.ends[request->prog.nremote] = 0;
-	*out_index = request->prog.nremote++;
+	request->regions.keys[request->segs.nremote] = token.key;
+	request->regions.ends[request->segs.nremote] = 0;
+	*out_index = request->segs.nremote++;
 	return TCPX_OK;
 }
 
@@ -183,7 +183,7 @@ static tcpx_status remote_index(struct builder *b, uint64_t id, uint32_t *out_in
 	tcpx_status status;
 	bool fresh;
 
-	if (id == b->last_remote && b->request->prog.nremote) {
+	if (id == b->last_remote && b->request->segs.nremote) {
 		*out_index = b->last_remote_at;
 		return TCPX_OK;
 	}
@@ -192,7 +192,7 @@ static tcpx_status remote_index(struct builder *b, uint64_t id, uint32_t *out_in
 				 "segment %zu: remote is not an imported region", b->at);
 	index = idmap_find(&b->remote, id, &fresh);
 	if (!index)
-		return program_no_memory();
+		return segments_no_memory();
 	if (fresh) {
 		status = remote_add(b, id, index);
 		if (status != TCPX_OK)
@@ -206,8 +206,8 @@ static tcpx_status remote_index(struct builder *b, uint64_t id, uint32_t *out_in
 /* Checks a segment and appends it to the list, or joins it with the segment before. */
 static tcpx_status segment_add(struct builder *b, const tcpx_segment *segment, bool remote)
 {
-	struct core_prog *prog = &b->request->prog;
-	struct core_seg *seg = &prog->seg[prog->nseg], *last = seg - 1;
+	struct core_segs *segs = &b->request->segs;
+	struct core_seg *seg = &segs->seg[segs->nseg], *last = seg - 1;
 	const struct mem_region *region;
 	uint32_t local = 0, far = 0;
 	tcpx_status status;
@@ -229,27 +229,27 @@ static tcpx_status segment_add(struct builder *b, const tcpx_segment *segment, b
 	if (remote && segment->remote_offset + segment->length < segment->remote_offset)
 		return error_set(TCPX_ERR_RANGE, 0, "segment %zu: remote offset wraps around",
 				 b->at);
-	if (segment->length > TCPX_TOTAL_MAX - prog->total)
+	if (segment->length > TCPX_TOTAL_MAX - segs->total)
 		return error_set(TCPX_ERR_LIMIT, 0,
 				 "segment %zu: the list has more than 2^48 bytes", b->at);
 	if (!segment->length)
 		return TCPX_OK;
 	if (remote && segment->remote_offset + segment->length > b->request->regions.ends[far])
 		b->request->regions.ends[far] = segment->remote_offset + segment->length;
-	if (prog->nseg && last->local == local && last->remote == far &&
-	    last->local_off + (prog->total - last->linear) == segment->local_offset &&
+	if (segs->nseg && last->local == local && last->remote == far &&
+	    last->local_off + (segs->total - last->linear) == segment->local_offset &&
 	    (!remote ||
-	     last->remote_off + (prog->total - last->linear) == segment->remote_offset)) {
-		prog->total += segment->length; /* this segment continues the one before it */
+	     last->remote_off + (segs->total - last->linear) == segment->remote_offset)) {
+		segs->total += segment->length; /* this segment continues the one before it */
 		return TCPX_OK;
 	}
-	*seg = (struct core_seg){.linear = prog->total,
+	*seg = (struct core_seg){.linear = segs->total,
 				 .local_off = segment->local_offset,
 				 .remote_off = segment->remote_offset,
 				 .local = local,
 				 .remote = far};
-	prog->total += segment->length;
-	prog->nseg++;
+	segs->total += segment->length;
+	segs->nseg++;
 	return TCPX_OK;
 }
 
@@ -265,7 +265,7 @@ static tcpx_status list_memory(struct engine_session *session, size_t count)
 	tcpx_status status = session_memory_error(session);
 
 	if (status != TCPX_ERR_LIMIT)
-		return program_no_memory();
+		return segments_no_memory();
 	error_set(status, 0,
 		  "a list of %zu segments needs %zu bytes of the session's memory budget, which is "
 		  "%llu bytes with %llu in use",
@@ -278,32 +278,32 @@ static tcpx_status list_memory(struct engine_session *session, size_t count)
 /* Frees the memory of segments that were joined to their neighbours. */
 static void list_shrink(struct engine_request *request, size_t count)
 {
-	struct core_prog *prog = &request->prog;
+	struct core_segs *segs = &request->segs;
 	struct core_seg *less;
 
-	if (!request->segs || prog->nseg == count)
+	if (!request->many || segs->nseg == count)
 		return;
-	less = realloc(request->segs, list_bytes(prog->nseg));
+	less = realloc(request->many, list_bytes(segs->nseg));
 	if (less)
-		request->segs = prog->seg = less;
-	session_uncharge(request->session, list_bytes(count) - list_bytes(prog->nseg));
+		request->many = segs->seg = less;
+	session_uncharge(request->session, list_bytes(count) - list_bytes(segs->nseg));
 }
 
-tcpx_status program_build(struct engine_request *request, enum tcpx_op op,
-			  const tcpx_segment *segments, size_t count)
+tcpx_status segments_build(struct engine_request *request, enum tcpx_op op,
+			   const tcpx_segment *segments, size_t count)
 {
 	bool reads = op == TCPX_OP_WRITE || op == TCPX_OP_SEND;
 	struct builder b = {.request = request, .needs = reads ? MEM_CAN_READ : MEM_CAN_WRITE};
-	struct core_prog *prog = &request->prog;
+	struct core_segs *segs = &request->segs;
 	tcpx_status status = TCPX_OK;
 	bool remote = op == TCPX_OP_WRITE || op == TCPX_OP_READ;
 
 	request->local.shares = request->remote.shares = true;
 	request->local.messages = request->remote.messages = true;
 	request->remote.rights = UINT32_MAX;
-	request->segs = count > 1 ? session_alloc(request->session, list_bytes(count)) : NULL;
-	prog->seg = count > 1 ? request->segs : request->one;
-	if (!prog->seg)
+	request->many = count > 1 ? session_alloc(request->session, list_bytes(count)) : NULL;
+	segs->seg = count > 1 ? request->many : request->one;
+	if (!segs->seg)
 		return list_memory(request->session, count);
 	for (b.at = 0; b.at < count && status == TCPX_OK; b.at++)
 		status = segment_add(&b, &segments[b.at], remote);
@@ -313,13 +313,13 @@ tcpx_status program_build(struct engine_request *request, enum tcpx_op op,
 	free(b.remote.index);
 	list_shrink(request, count);
 	if (status != TCPX_OK) {
-		program_free(request);
+		segments_free(request);
 		return status;
 	}
-	prog->seg[prog->nseg].linear = prog->total;
-	prog->local = (void *const *)request->regions.at;
-	prog->nlocal = request->regions.count;
-	prog->remote = request->regions.keys;
+	segs->seg[segs->nseg].linear = segs->total;
+	segs->local = (void *const *)request->regions.at;
+	segs->nlocal = request->regions.count;
+	segs->remote = request->regions.keys;
 	for (uint32_t i = 0; i < request->regions.count; i++) {
 		request->local.staged |= request->regions.at[i]->kind->staged;
 		request->local.shares &= request->regions.at[i]->kind->share != NULL;
@@ -327,17 +327,17 @@ tcpx_status program_build(struct engine_request *request, enum tcpx_op op,
 	return TCPX_OK;
 }
 
-void program_free(struct engine_request *request)
+void segments_free(struct engine_request *request)
 {
 	while (request->regions.count)
 		mem_region_put(request->regions.at[--request->regions.count]);
 	free(request->regions.at);
 	free(request->regions.keys);
 	free(request->regions.ends);
-	if (request->segs)
-		session_free(request->session, request->segs, list_bytes(request->prog.nseg));
+	if (request->many)
+		session_free(request->session, request->many, list_bytes(request->segs.nseg));
 	request->regions.at = NULL;
 	request->regions.keys = request->regions.ends = NULL;
-	request->segs = NULL;
-	memset(&request->prog, 0, sizeof(request->prog));
+	request->many = NULL;
+	memset(&request->segs, 0, sizeof(request->segs));
 }

@@ -10,9 +10,9 @@
  * time: they have the turn. Transfers by reference need no turn, since their frames carry no
  * bytes.
  */
-#include "engine/path/lone.h"
+#include "engine/path/solo.h"
 
-#define LONE_BYTES (256u << 10)	 /* largest transfer that uses the priority channel */
+#define SOLO_BYTES (256u << 10)	 /* largest transfer that uses the priority channel */
 #define WATCHED_BYTES (1u << 20) /* the same while an application polls; also the largest answer */
 #define REF_BYTES (256ull << 20) /* by reference; later frames of the channel wait for its copies */
 #define SENT_BYTES (1u << 20)	 /* largest WRITE that the posting thread helps to send */
@@ -20,7 +20,7 @@
 #define STREAK 3
 
 /* Takes a turn (of posted or answered transfers). False: another transfer has the turn. */
-static bool lone_take_turn(_Atomic uint32_t *turn)
+static bool solo_take_turn(_Atomic uint32_t *turn)
 {
 	uint32_t none = 0;
 
@@ -33,21 +33,21 @@ static bool lone_take_turn(_Atomic uint32_t *turn)
 static bool is_plain_stream(const struct engine_request *request)
 {
 	const struct core_xfer *xfer = &request->xfer;
-	const struct engine_chan *lane = request->peer->link.chan[CORE_LANE];
+	const struct engine_chan *prio = request->peer->link.chan[CORE_PRIO];
 
 	return xfer->path == CORE_PATH_STREAM && !xfer->local_staged && !xfer->remote_staged &&
-	       lane && !lane->net->ops->loan;
+	       prio && !prio->net->ops->loan;
 }
 
 /* Returns the size of the largest transfer like this one that may use the priority channel; 0:
  * none. */
-static uint64_t lane_bytes(const struct engine_request *request)
+static uint64_t prio_bytes(const struct engine_request *request)
 {
 	if (request->xfer.path == CORE_PATH_REFERENCE)
 		return REF_BYTES;
 	if (!is_plain_stream(request))
 		return 0;
-	return worker_watched() ? WATCHED_BYTES : LONE_BYTES;
+	return worker_app_polls() ? WATCHED_BYTES : SOLO_BYTES;
 }
 
 /* Whether no other transfer of the session is under way, and none was at the last STREAK posts to
@@ -57,53 +57,53 @@ static bool is_alone(const struct engine_request *request)
 	struct engine_peer *peer = request->peer;
 
 	if (atomic_load(&request->session->counters.active) > 1) {
-		peer->link.lone_streak = 0;
+		peer->link.solo_streak = 0;
 		return false;
 	}
-	if (peer->link.lone_streak == STREAK)
+	if (peer->link.solo_streak == STREAK)
 		return true;
-	peer->link.lone_streak++;
+	peer->link.solo_streak++;
 	return false;
 }
 
-void lone_choose(struct engine_request *request)
+void solo_choose(struct engine_request *request)
 {
 	struct core_xfer *xfer = &request->xfer;
-	uint64_t total = request->prog.total, most = lane_bytes(request);
+	uint64_t total = request->segs.total, most = prio_bytes(request);
 	bool moves = xfer->op == TCPX_OP_WRITE || xfer->op == TCPX_OP_READ;
-	bool lone = is_alone(request) && moves && total > CORE_SMALL_BYTES && most && !xfer->direct;
+	bool solo = is_alone(request) && moves && total > CORE_SMALL_BYTES && most && !xfer->direct;
 	bool ref = xfer->path == CORE_PATH_REFERENCE;
 
-	xfer->by_lane =
-		lone && total <= most && (ref || lone_take_turn(&engine_runtime.lone_posted));
+	xfer->by_prio =
+		solo && total <= most && (ref || solo_take_turn(&engine_runtime.solo_posted));
 	request->way.sends =
-		lone && xfer->op == TCPX_OP_WRITE && (ref ? xfer->by_lane : total <= SENT_BYTES);
+		solo && xfer->op == TCPX_OP_WRITE && (ref ? xfer->by_prio : total <= SENT_BYTES);
 	atomic_store(&request->leads,
-		     (total <= CORE_SMALL_BYTES || xfer->by_lane) && !xfer->direct);
+		     (total <= CORE_SMALL_BYTES || xfer->by_prio) && !xfer->direct);
 }
 
-void lone_over(struct engine_request *request)
+void solo_over(struct engine_request *request)
 {
-	if (request->xfer.by_lane && request->xfer.path != CORE_PATH_REFERENCE)
-		atomic_store(&engine_runtime.lone_posted, 0);
-	request->xfer.by_lane = false;
+	if (request->xfer.by_prio && request->xfer.path != CORE_PATH_REFERENCE)
+		atomic_store(&engine_runtime.solo_posted, 0);
+	request->xfer.by_prio = false;
 }
 
-void lone_serve(struct core_push *push, const struct frame *request)
+void solo_serve(struct core_resp *resp, const struct frame *request)
 {
-	struct core_job *job = &push->job;
-	uint64_t total = push->prog.total;
+	struct core_job *job = &resp->job;
+	uint64_t total = resp->segs.total;
 
-	if (request->key != FRAME_READ_BY_LANE || job->fills || job->path == CORE_PATH_MESSAGE)
+	if (request->key != FRAME_READ_BY_PRIO || job->fills || job->path == CORE_PATH_MESSAGE)
 		return;
-	job->by_lane =
+	job->by_prio =
 		job->path == CORE_PATH_REFERENCE
 			? total <= REF_BYTES
-			: total <= WATCHED_BYTES && lone_take_turn(&engine_runtime.lone_answered);
+			: total <= WATCHED_BYTES && solo_take_turn(&engine_runtime.solo_answered);
 }
 
-void lone_served(const struct core_push *push)
+void solo_served(const struct core_resp *resp)
 {
-	if (push->job.by_lane && push->job.path != CORE_PATH_REFERENCE)
-		atomic_store(&engine_runtime.lone_answered, 0);
+	if (resp->job.by_prio && resp->job.path != CORE_PATH_REFERENCE)
+		atomic_store(&engine_runtime.solo_answered, 0);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Applications that poll in a loop receive on the lanes themselves, and the lanes' worker takes the
- * lanes back when they stop. */
+/* Applications that poll in a loop receive on the priority channels themselves, and the worker
+ * takes the priority channels back when they stop. */
 #include "unit.h"
 
 #include <pthread.h>
@@ -16,7 +16,7 @@
 #define ROUNDS 200
 #define WAIT_NS 60000000000LL
 
-/* The lanes' worker stands before its next wait. */
+/* The priority channels' worker stands before its next wait. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static bool held;
@@ -82,7 +82,7 @@ static tcpx_request read_start(struct pair *pair)
 	return request;
 }
 
-/* Whether the application of the session keeps its peer's lane. */
+/* Whether the application of the session keeps its peer's prio. */
 static bool keeps(tcpx_session *session, tcpx_peer handle)
 {
 	struct engine_peer *peer = engine_peer_get((struct engine_session *)session, handle.id);
@@ -90,7 +90,7 @@ static bool keeps(tcpx_session *session, tcpx_peer handle)
 
 	assert_non_null(peer);
 	pthread_mutex_lock(&peer->link.lock);
-	kept = atomic_load(&peer->link.chan[CORE_LANE]->look.kept);
+	kept = atomic_load(&peer->link.chan[CORE_PRIO]->app.kept);
 	pthread_mutex_unlock(&peer->link.lock);
 	peer_put(peer);
 	return kept;
@@ -172,7 +172,7 @@ static void a_lane_is_taken_back(void **state)
 	pair_close(&pair);
 }
 
-/* One that finds something may compute for long, so it gives the lane back at once. */
+/* One that finds something may compute for long, so it gives the priority channel back at once. */
 static void what_is_found_gives_the_lane_back(void **state)
 {
 	uint32_t flags = *(uint32_t *)*state;
