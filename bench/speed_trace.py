@@ -3,11 +3,10 @@
 import json
 import os
 import shutil
-import statistics
 import tempfile
 import time
 
-PAIRS = 9 # of runs with and without a trace, in turn: the machine drifts
+GOODPUT_SECONDS = 50.0
 MILLION, GIGABYTE = 1000448, 16777216 # records: whole blocks of the maker
 
 
@@ -32,34 +31,25 @@ def reading(env, r):
         shutil.rmtree(folder)
 
 
-def goodput(env, r, key, transport, more, *argv):
-    """Pairs of runs in turn. The median of their ratios: the machine's speed changes between pairs,
-    less within one."""
-    rates = {"off": [], "on": []}
+def goodput(env, r, key, *plugin, **settings):
+    """One process, in which recording is switched on and off in turn."""
     folder = tempfile.mkdtemp(prefix="tcpx-trace-")
     try:
-        for pair in range(1 if env.quick else PAIRS):
-            for state in ("off", "on") if pair % 2 else ("on", "off"):
-                trace = {"TCPX_TRACE": f"{folder}/%p.tct"} if state == "on" else {}
-                out = env.run("lo", env.tcpx, "perf", "--loopback", "--transport", transport,
-                              "--time", env.seconds(1.0), "--json", "-", *argv,
-                              env={**more, **trace})
-                rates[state].append(json.loads(out)["results"][0]["bytes_per_second"])
+        out = json.loads(env.run(
+            "lo", os.path.join(env.build, "bench/trace_goodput"), f"{folder}/a.tct",
+            env.seconds(GOODPUT_SECONDS), *plugin, env=settings))
     finally:
         shutil.rmtree(folder)
-    r[f"trace.{key}"] = statistics.median(
-        on / off for on, off in zip(rates["on"], rates["off"]))
+    r[f"trace.{key}"], r[f"trace.{key}.error"] = out["ratio"], out["error"]
 
 
 def goodput_tcp(env, r):
-    goodput(env, r, "tcp", "tcp", {}, "--size", "4M", "--depth", 4)
+    goodput(env, r, "tcp")
 
 
 def goodput_plugin(env, r):
-    emulator = os.path.join(env.build, "emu/tcpxemu/libnccl-net-tcpxemu.so")
-    goodput(env, r, "plugin", "plugin",
-            {"TCPX_PLUGIN": emulator, "NCCL_DYNAMIC_CHUNK_SIZE": "524288", "TCPXEMU_STEER": "off"},
-            "--size", "4M", "--depth", 4)
+    goodput(env, r, "plugin", os.path.join(env.build, "emu/tcpxemu/libnccl-net-tcpxemu.so"),
+            NCCL_DYNAMIC_CHUNK_SIZE="524288", TCPXEMU_STEER="off")
 
 
 def lines(line, value):
@@ -71,8 +61,10 @@ def lines(line, value):
         line("trace", "a test that finds nothing, by the TSC, ns", value("trace.tsc.empty"), "",
              None),
         line("trace", "goodput with a trace of without, tcp", value("trace.tcp"), "≥", 0.99),
+        line("trace", "standard error of it", value("trace.tcp.error"), "", None),
         line("trace", "goodput with a trace of without, emulated plugin", value("trace.plugin"),
              "≥", 0.99),
+        line("trace", "standard error of it", value("trace.plugin.error"), "", None),
         line("trace", "diff of two traces of 10^6 records, s", value("trace.diff"), "≤", 5),
         line("trace", "show of 1 GB of records, s", value("trace.show"), "≤", 3),
     ]
