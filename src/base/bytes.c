@@ -8,8 +8,8 @@
 
 static const char units[] = "KMGTPE";
 
-/* Returns the binary logarithm of the unit at the end of a byte count: 0 for none or "B", 10 for
- * K; -1: unknown. */
+/* Returns the binary logarithm of the unit that `text` names: 0 for "" and "B", 10 for "K", "KB"
+ * and "KiB", and so on. Returns -1 if the unit is unknown. */
 static int unit_shift(const char *text)
 {
 	const char *unit;
@@ -52,7 +52,7 @@ int bytes_parse(const char *text, uint64_t *out_bytes)
 	shift = unit_shift(text);
 	if (shift < 0 || (fraction && !shift))
 		return -1;
-	/* value < 10^20 < 2^67 and shift <= 60, so 128 bits suffice */
+	/* value < 10^20 < 2^67 and shift <= 60, so the shifted value fits into 128 bits */
 	value = (value << shift) / scale;
 	if (value > UINT64_MAX)
 		return -1;

@@ -17,8 +17,8 @@ static inline int64_t clock_now_ns(void)
 	return (int64_t)ts.tv_sec * CLOCK_S_NS + ts.tv_nsec;
 }
 
-/* The time after_ns (>= 0) from now. For a huge value, which means "never", the result is INT64_MAX
- * / 2, to which a margin may be added without overflow. */
+/* Returns the time after_ns (>= 0) from now. A huge after_ns means "never": the result is then
+ * INT64_MAX / 2, to which a margin may be added without overflow. */
 static inline int64_t clock_after(int64_t after_ns)
 {
 	const int64_t never_ns = INT64_MAX / 2;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options in force: the environment, read once and checked against the table. */
+/* The values of all options, read once from the environment and checked against the table in
+ * config.h. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@ static const struct config_row rows[] = {
 };
 
 static struct config_value values[CONFIG_IDS];
-static char ranges[CONFIG_IDS][48]; /* config_range() of each option */
+static char ranges[CONFIG_IDS][48]; /* texts that config_range() returns */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static int parse_number(const char *text, uint64_t *out)
@@ -64,8 +65,8 @@ static int parse_level(int is_alias, const char *text, uint64_t *out)
 
 	if (!parse_word(text, words, 5, out))
 		return 0;
-	/* An alias of TCPX_LOG is a flag of the predecessor of this library: switched on, it means
-	 * that each chunk is logged, at level trace. */
+	/* The aliases of TCPX_LOG are on/off flags of this library's predecessor. On means level
+	 * trace, at which each chunk is logged; off means level warn. */
 	if (is_alias) {
 		if (parse_bool(text, out) && (parse_number(text, out) || *out > 4))
 			return -1;
@@ -110,7 +111,7 @@ int config_parse(const struct config_row *row, int is_alias, const char *text, u
 	int rc = 0;
 
 	if (!*text && !*row->default_text) {
-		*out_value = 0; /* the option is not set */
+		*out_value = 0; /* unset, and without a default */
 		return 0;
 	}
 	switch (row->type) {
@@ -147,8 +148,8 @@ int config_parse(const struct config_row *row, int is_alias, const char *text, u
 	return 0;
 }
 
-/* Returns the start of the next alias in a list, and its length; *list moves past it. NULL: no
- * more. */
+/* Returns the next alias in *list and stores its length in *out_len. Moves *list past the alias.
+ * Returns NULL at the end of the list. */
 static const char *next_alias(const char **list, size_t *out_len)
 {
 	const char *start = *list;
@@ -161,8 +162,9 @@ static const char *next_alias(const char **list, size_t *out_len)
 	return start;
 }
 
-/* Takes the value from one variable. Returns 1 if the variable is set, also if its text is wrong;
- * 0: try the next variable. */
+/* Takes the option's value from the variable `name`, whose content is `text`. Returns 1 if the
+ * variable is set, even if its text is wrong. Returns 0 if it is unset or empty, so that the caller
+ * tries the next variable. */
 static int resolve_from(const struct config_row *row, int is_alias, const char *name,
 			const char *text, struct config_value *out)
 {
@@ -200,7 +202,8 @@ void config_resolve(const struct config_row *row, const char *(*get)(const char 
 	}
 }
 
-/* secure_getenv: a setuid program must not load files that its user names. */
+/* Uses secure_getenv(), so that the user of a setuid program cannot choose the files that the
+ * program loads. */
 static const char *get_environment(const char *name)
 {
 	return secure_getenv(name);
@@ -254,8 +257,8 @@ static void warn_if_wrong(unsigned i)
 			 *default_text ? default_text : "(empty)");
 }
 
-/* Returns a copy that is never freed, because readers of a value may keep its text. NULL: no
- * memory. */
+/* Returns a copy of the text that is never freed, because a caller of config_text() may keep the
+ * pointer. Returns NULL if there is no memory. */
 static const char *keep_forever(const char *text)
 {
 	static struct kept {
@@ -291,8 +294,8 @@ static void load_environment(void)
 			(void)config_parse(&rows[i], 0, values[i].text, &values[i].u64);
 		}
 	}
-	/* Before the first log line: without a level it would call config_u64(), which waits for
-	 * this function. */
+	/* Set the level before the first log line. Otherwise log_write() would call config_u64(),
+	 * which would wait for this function to return. */
 	log_level_default((int)values[CONFIG_LOG].u64);
 	for (unsigned i = 0; i < CONFIG_IDS; i++) {
 		warn_if_wrong(i);
@@ -303,7 +306,7 @@ static void load_environment(void)
 static pthread_mutex_t set_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool fixed; /* guarded by set_lock */
 
-/* Parses a text for config_set and config_check; "" becomes the default. */
+/* Parses and checks a text for option `i`. Replaces the text "" by the option's default. */
 static tcpx_status check_value(unsigned i, const char **inout_text, uint64_t *out_u64)
 {
 	const struct config_row *row = &rows[i];
@@ -316,8 +319,8 @@ static tcpx_status check_value(unsigned i, const char **inout_text, uint64_t *ou
 	return TCPX_OK;
 }
 
-/* Whether the option has that value already. Numbers are compared by value, because a number has
- * several spellings. */
+/* Whether option `i` has that value already. Numbers are compared as numbers, because several texts
+ * can mean the same number. */
 static bool same_value(unsigned i, const char *text, uint64_t number)
 {
 	if (rows[i].type == CONFIG_TEXT || rows[i].type == CONFIG_PATH)
@@ -347,8 +350,8 @@ static tcpx_status set_value(unsigned i, const char *text)
 	return TCPX_OK;
 }
 
-/* Returns the index of the option with that name, or CONFIG_IDS, with ERR_NOT_FOUND as the
- * last error, if there is none. */
+/* Returns the index of the option with that name. If there is none, returns CONFIG_IDS and sets
+ * ERR_NOT_FOUND as the last error. */
 static unsigned row_named(const char *name)
 {
 	const char *nearest;

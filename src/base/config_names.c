@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of options: which ones are known, and which is nearest to a misspelt one. */
+/* Recognizes the names of options, and finds the option nearest to a misspelt name. */
 #include <string.h>
 
 #include "base/config.h"
 
 #define NAME_MAX_LEN 64
 
-/* Variables with our prefixes that the predecessor's scripts or plugins read and the library does
- * not. They are no misspelt options. */
+/* Variables whose names begin like those of options, but that only scripts or plugins of this
+ * library's predecessor read. They are not reported as misspelt options. */
 static const char *const foreign[] = {
 	"TCPX_RUNTIME_LIBDIR",	  "TCPX_SRC_LIBDIR",
 	"TCPX_SSH_CMD",		  "TCPX_RXMEM_IMPORT_USE_GPU_PCI_CLIENT",
@@ -60,8 +60,8 @@ static const char *strip_prefix(const char *name, size_t *len)
 	return name;
 }
 
-/* The edit distance of two names: to insert, delete or replace a character, or to swap two
- * neighbours, costs 1 each. */
+/* Returns the edit distance of two names. Inserting, deleting or replacing a character costs 1;
+ * swapping two adjacent characters costs 1 as well. */
 static unsigned edit_distance(const char *a, size_t a_len, const char *b, size_t b_len)
 {
 	unsigned before[NAME_MAX_LEN + 1] = {0}, last[NAME_MAX_LEN + 1], now[NAME_MAX_LEN + 1];
@@ -90,8 +90,8 @@ static unsigned edit_distance(const char *a, size_t a_len, const char *b, size_t
 	return last[b_len];
 }
 
-/* Makes row the nearest option so far if `other`, its name or an alias of it, is nearer than
- * *best. */
+/* Compares `name` with `other`, which is the name or an alias of the option `row`. If their
+ * distance is less than *best, *best becomes that distance, and *nearest the option's name. */
 static void keep_nearest(const char *name, size_t len, const char *other, size_t other_len,
 			 const struct config_row *row, unsigned *best, const char **nearest)
 {
@@ -112,7 +112,7 @@ const char *config_nearest(const char *name, size_t len)
 	unsigned best;
 
 	name = strip_prefix(name, &len);
-	/* names that differ more are no misspelling */
+	/* A name at a larger distance is not taken for a misspelling. */
 	best = (unsigned)(len / 2 > 3 ? len / 2 : 3) + 1;
 	for (unsigned i = 0; (row = config_row(i)) != NULL; i++) {
 		const char *alias = row->aliases;

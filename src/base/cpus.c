@@ -39,8 +39,8 @@ void cpus_or(const struct cpus *a, const struct cpus *b, struct cpus *out_cpus)
 		out_cpus->words[i] = a->words[i] | b->words[i];
 }
 
-/* Parses the number at *at, which moves past it. Returns -1 if there is no digit, or the number is
- * not below CPUS_MAX. */
+/* Parses the number at *at and moves *at past it. Returns -1 if there is no digit, or if the number
+ * is CPUS_MAX or more. */
 static int parse_cpu(const char **at)
 {
 	const char *c = *at;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CRC-32C by the processor's instruction if there is one, else by eight tables. */
+/* CRC-32C, computed by the processor's instruction if there is one, otherwise by eight tables. */
 #include <pthread.h>
 #include <string.h>
 
 #include "base/crc32c.h"
 
-#define CRC_POLY 0x82f63b78u /* 0x1edc6f41 bit-reversed; RFC 3720 appendix B.4 names it */
+#define CRC_POLY 0x82f63b78u /* 0x1edc6f41 (RFC 3720, appendix B.4) with its bits reversed */
 
 static uint32_t table[8][256];
 static pthread_once_t table_once = PTHREAD_ONCE_INIT;

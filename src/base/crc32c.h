@@ -9,7 +9,7 @@
 /* Returns the CRC of the data. `crc` is 0, or the CRC of the data that precedes it. */
 uint32_t crc32c(uint32_t crc, const void *data, size_t len);
 
-/* The portable implementation, for comparison in tests. */
+/* Computes the same value as crc32c(), but always by tables. Tests compare the two functions. */
 uint32_t crc32c_table(uint32_t crc, const void *data, size_t len);
 
 #endif

@@ -48,7 +48,8 @@ const char *error_status_next(tcpx_status status)
 static void fill_error(tcpx_error *error, tcpx_status status, int err, const char *what,
 		       va_list args)
 {
-	char text[sizeof(error->what)]; /* an argument may point into *error */
+	char text[sizeof(error->what)]; /* separate from *error, because an argument may point into
+					 * *error */
 
 	text_vformat(text, sizeof(text), what, args);
 	memset(error, 0, sizeof(*error));
@@ -59,7 +60,8 @@ static void fill_error(tcpx_error *error, tcpx_status status, int err, const cha
 	text_format(error->next, sizeof(error->next), "%s", error_status_next(status));
 }
 
-/* With TCPX_OLD_GLIBC the branch for older C libraries is compiled, to test it. */
+/* strerrordesc_np() exists since glibc 2.32. Tests define TCPX_OLD_GLIBC to compile the branch for
+ * older C libraries. */
 #if defined(__GLIBC_PREREQ) && !defined(TCPX_OLD_GLIBC)
 #define HAVE_STRERRORDESC __GLIBC_PREREQ(2, 32)
 #else

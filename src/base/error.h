@@ -10,52 +10,56 @@
 #include <tcpx/log.h>
 #include <tcpx/types.h>
 
-/* Sets the thread's last error and returns status. what: what failed, with names and values. err:
- * errno of the call, or 0. The advice to the user (tcpx_error.next) is that of the status unless
- * error_next() follows. Keeps errno. Arguments may point into the last error. */
+/* Sets and logs the thread's last error, and returns `status`. `what` says what failed, with names
+ * and values. `err` is the errno of the failed call, or 0. The advice to the user (tcpx_error.next)
+ * becomes the usual one for the status; error_next() can replace it. Keeps errno. Arguments may
+ * point into the last error. */
 tcpx_status error_set(tcpx_status status, int err, const char *what, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /* Replaces the advice (tcpx_error.next) of the last error; returns the status of that error. */
 tcpx_status error_next(const char *next, ...) __attribute__((format(printf, 1, 2)));
 
-/* Fills *error as error_set() fills the last error, which stays unchanged. */
+/* Fills *error as error_set() fills the last error. Does not log, and leaves the last error
+ * unchanged. */
 void error_fill(tcpx_error *error, tcpx_status status, int err, const char *what, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* Makes a stored error the thread's last one; returns its status. */
+/* Copies a stored error to the thread's last error. Returns its status. */
 tcpx_status error_raise(const tcpx_error *error);
 
-/* Text of an errno; never NULL. Valid until the next call of this thread. */
+/* Returns the text of an errno, never NULL. It is valid until the thread calls this function
+ * again. */
 const char *error_errno_text(int err);
 
-/* The thread's last error; never NULL. */
+/* Returns the thread's last error, never NULL. */
 const tcpx_error *error_last(void);
 
-/* Text, name and advice of a status; never NULL. */
+/* Return the text, the name and the usual advice of a status, never NULL. */
 const char *error_status_text(tcpx_status status);
 const char *error_status_name(tcpx_status status);
 const char *error_status_next(tcpx_status status);
 
-extern _Atomic int log_level; /* enum tcpx_log_level in force */
+extern _Atomic int log_level; /* the level in force, enum tcpx_log_level */
 
 void log_write(enum tcpx_log_level level, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Sets the receiver of log lines (NULL: stderr) and the level. After the return the former receiver
- * is not called any more. */
+/* Sets the level and the function that receives log lines. If `fn` is NULL, lines are written to
+ * stderr. After the return the former function is no longer called. */
 void log_sink_set(tcpx_log_fn fn, void *arg, enum tcpx_log_level level);
 
-/* Whether the application has set a receiver of log lines. */
+/* Whether the application has set a function that receives log lines. */
 bool log_sink_is_set(void);
 
-/* Sets the level that the options give, unless the level was set before. */
+/* Sets the level, which the caller took from the options, unless a level was set before. */
 void log_level_default(int level);
 void log_level_set(int level);
-/* Logs only errors and lines that begin with this text; NULL: all lines again. */
+/* Suppresses all lines except errors and lines that begin with this text. NULL ends the
+ * suppression. */
 void log_only(const char *beginning);
 
-/* Raises the level to at least this one, unless the options or log_sink_set() set it. */
+/* Raises a lower level to `level`, unless the options or log_sink_set() have set the level. */
 void log_level_atleast(int level);
 
 #define LOG(level, ...)                                                                            \
@@ -68,12 +72,12 @@ void log_level_atleast(int level);
 #define LOG_INFO(...) LOG(TCPX_LOG_INFO, __VA_ARGS__)
 #define LOG_DEBUG(...) LOG(TCPX_LOG_DEBUG, __VA_ARGS__)
 
-/* Limits the lines of one place in the code to `burst` per 10 s. The number of lines left out is
- * logged before the next one that is allowed. */
+/* Limits the log lines of one place in the code to `burst` per 10 s. The number of suppressed lines
+ * is logged at the first call after the 10 s. */
 struct log_limit {
 	int64_t window_ns;
 	unsigned count, dropped;
 };
-int log_allow(struct log_limit *limit, unsigned burst); /* any thread; 1: write the line */
+int log_allow(struct log_limit *limit, unsigned burst); /* whether to write the line; any thread */
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One fragment of a received message: where its bytes lie in the bounce pages, and where they
- * belong in the message. The layout is that of an ncclNet plugin of the UNPACK kind (its loadMeta).
+ * belong in the message. The layout is that of the plugin interface's loadMeta, in which ncclNet
+ * plugins of the UNPACK kind describe fragments.
  */
 #ifndef BASE_FRAG_H
 #define BASE_FRAG_H
@@ -9,9 +10,9 @@
 #include <stdint.h>
 
 struct base_frag {
-	uint32_t src; /* offset in the pool */
+	uint32_t src; /* offset of the bytes in the pool of bounce pages */
 	uint32_t len; /* bytes */
-	uint64_t dst; /* offset in the message */
+	uint64_t dst; /* offset of the bytes in the message */
 };
 
 #ifndef __cplusplus

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lock laws (docs/design/threads.md), asserted in builds with a sanitizer: while a thread holds
- * a link's or a session's lock, it makes no system call except a wake-up, logs nothing, and calls
+ * Checks the lock rules of docs/design/threads.md in builds with a sanitizer. While a thread holds
+ * the lock of a link or session, it makes no system call except a wake-up, logs nothing, and calls
  * no transport, driver or plugin.
  */
 #ifndef BASE_LAW_H
 #define BASE_LAW_H
 
 #ifdef TCPX_LAW
-/* law_enter reports that this thread has taken such a lock, law_leave that it has released one. */
+/* law_enter is called after the thread has taken the lock of a link or session, law_leave after it
+ * has released the lock. */
 void law_enter(void);
 void law_leave(void);
-/* Aborts the process, with `who` in the message, if this thread holds such a lock. */
+/* Aborts the process, with `who` in the message, if this thread holds the lock of a link or
+ * session. */
 void law_free(const char *who);
 #else
 #define law_enter() ((void)0)

@@ -14,7 +14,7 @@ struct list_node {
 #define LIST_FOREACH_SAFE(pos, tmp, head)                                                          \
 	for (pos = (head)->next, tmp = pos->next; pos != (head); pos = tmp, tmp = pos->next)
 
-/* Makes an empty list of a head, or a node that is in no list. */
+/* Initialises `node` as the head of an empty list, or as a node that is in no list. */
 static inline void list_init(struct list_node *node)
 {
 	node->next = node->prev = node;
@@ -43,7 +43,7 @@ static inline void list_push_front(struct list_node *head, struct list_node *nod
 	list_insert_before(head->next, node);
 }
 
-/* Removes the node from its list; safe on an initialised node that is in no list. */
+/* Removes the node from its list. Does nothing to an initialised node that is in no list. */
 static inline void list_remove(struct list_node *node)
 {
 	node->prev->next = node->next;
@@ -63,7 +63,7 @@ static inline void list_splice(struct list_node *head, struct list_node *from)
 	list_init(from);
 }
 
-/* Removes the first node of a list and returns it; NULL: the list is empty. */
+/* Removes the first node of a list and returns it. Returns NULL if the list is empty. */
 static inline struct list_node *list_pop_front(struct list_node *head)
 {
 	struct list_node *node = head->next;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The log: one line per call, to stderr with one write, or to the sink of the application. */
+/* The log. Each call writes one line, either to stderr in one write() or to the function that the
+ * application has set. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,7 +16,7 @@
 
 #define LOG_LINE_MAX 1024
 #define LOG_WINDOW_NS (10 * CLOCK_S_NS)
-/* no level was set: the first log line reads it from the options */
+/* value of log_level until a level is set; the first log line then takes it from the options */
 #define LOG_LEVEL_UNSET 99
 
 _Atomic int log_level = LOG_LEVEL_UNSET;
@@ -23,8 +24,8 @@ _Atomic int log_level = LOG_LEVEL_UNSET;
 static pthread_rwlock_t sink_lock = PTHREAD_RWLOCK_INITIALIZER; /* guards sink_fn, sink_arg */
 static tcpx_log_fn sink_fn;
 static void *sink_arg;
-static bool level_told;		 /* log_sink_set() was called; guarded by sink_lock */
-static const char *_Atomic only; /* see log_only(); NULL: all lines are logged */
+static bool level_told;		 /* whether log_sink_set() was called; guarded by sink_lock */
+static const char *_Atomic only; /* set by log_only(); NULL: all lines are logged */
 static pthread_mutex_t limit_lock = PTHREAD_MUTEX_INITIALIZER; /* guards every log_limit */
 
 static const char *const level_names[] = {"ERROR", "WARN", "INFO", "DEBUG", "TRACE"};
@@ -77,7 +78,7 @@ bool log_sink_is_set(void)
 	return set;
 }
 
-/* Replaces control characters, because a name of a peer or file must neither break a line nor send
+/* Replaces control characters by '?'. The name of a peer or file must neither break a line nor send
  * an escape sequence to a terminal. */
 static void clean_text(char *text)
 {

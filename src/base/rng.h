@@ -11,8 +11,8 @@ struct rng {
 	uint64_t s[4];
 };
 
-/* One step of splitmix64: advances *state and returns a number made of it. Also good to mix a
- * counter. */
+/* Advances *state by one step of splitmix64 and returns the resulting random number. Also hashes a
+ * counter well. */
 static inline uint64_t rng_split(uint64_t *state)
 {
 	uint64_t z = *state += 0x9e3779b97f4a7c15ULL;
@@ -46,14 +46,14 @@ static inline uint64_t rng_u64(struct rng *rng)
 	return result;
 }
 
-/* A number in 0 .. bound - 1; bound > 0. No number is more likely than another by more than bound /
- * 2^64. */
+/* Returns a random number in 0 .. bound - 1, where bound > 0. Some numbers are more likely than
+ * others, at most by a factor of about 1 + bound / 2^64. */
 static inline uint64_t rng_below(struct rng *rng, uint64_t bound)
 {
 	return (uint64_t)((unsigned __int128)rng_u64(rng) * bound >> 64);
 }
 
-/* A number in lo .. hi, both included. */
+/* Returns a random number in lo .. hi, both included. */
 static inline uint64_t rng_range(struct rng *rng, uint64_t lo, uint64_t hi)
 {
 	uint64_t span = hi - lo + 1;
@@ -61,7 +61,7 @@ static inline uint64_t rng_range(struct rng *rng, uint64_t lo, uint64_t hi)
 	return span ? lo + rng_below(rng, span) : rng_u64(rng);
 }
 
-/* Returns 1 in about one of n calls, else 0. */
+/* Returns 1 with a probability of 1 / n, else 0. */
 static inline int rng_one_in(struct rng *rng, uint64_t n)
 {
 	return rng_below(rng, n) == 0;

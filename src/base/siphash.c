@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SipHash-2-4 after Aumasson and Bernstein, "SipHash: a fast short-input PRF" (2012), section 2. */
+/* SipHash-2-4, as in section 2 of Aumasson and Bernstein, "SipHash: a fast short-input PRF"
+ * (2012). */
 #include "base/siphash.h"
 
 struct sip {
@@ -11,7 +12,7 @@ static uint64_t rotl(uint64_t x, int by)
 	return x << by | x >> (64 - by);
 }
 
-/* Reads len bytes, at most 8, as a little-endian number. */
+/* Reads `len` bytes, at most 8, as a little-endian number. */
 static uint64_t load64(const uint8_t *p, size_t len)
 {
 	uint64_t x = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SipHash-2-4: a short keyed hash for region keys, and for hash tables whose keys come from
- * untrusted peers. */
+/* SipHash-2-4, a keyed hash of short inputs. It makes region keys, and protects hash tables whose
+ * keys come from untrusted peers. */
 #ifndef BASE_SIPHASH_H
 #define BASE_SIPHASH_H
 

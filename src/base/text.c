@@ -8,8 +8,8 @@
 
 static const char more[] = "...";
 
-/* Returns how many bytes of a text to keep, at most `room`, if "..." is to follow: whole words,
- * or, if these fill less than half of `room`, as much as fits. */
+/* Returns how many bytes of a text to keep before "...", at most `room`. The cut is after a whole
+ * word, unless less than half of `room` would then be used. */
 static size_t whole_words(const char *text, size_t room)
 {
 	size_t end = room;

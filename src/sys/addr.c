@@ -20,8 +20,8 @@ static const struct sockaddr_in6 *v6(const struct sockaddr_storage *addr)
 	return (const struct sockaddr_in6 *)addr;
 }
 
-/* Returns the bytes of the address in network order, and their number in *len. NULL, and *len 0:
- * neither v4 nor v6. */
+/* Returns the bytes of the address in network order, and stores their number in *len. Returns NULL
+ * and sets *len to 0 if the address is neither v4 nor v6. */
 static const uint8_t *host_bits(const struct sockaddr_storage *addr, unsigned *len)
 {
 	*len = 0;
@@ -36,8 +36,8 @@ static const uint8_t *host_bits(const struct sockaddr_storage *addr, unsigned *l
 	return NULL;
 }
 
-/* Parses the text after % of a v6 address: the name or number of an interface. Returns 1, or 0 if
- * it is neither. */
+/* Parses the text after % of a v6 address, the name or number of an interface. Returns 1. Returns 0
+ * if no interface has the name and the text is not a number. */
 static int parse_scope(const char *text, uint32_t *out_scope)
 {
 	char *end;
@@ -82,7 +82,7 @@ tcpx_status sys_addr_parse(const char *text, uint16_t port, struct sockaddr_stor
 	return TCPX_OK;
 }
 
-/* Parses 1 .. 65535; 0: invalid. */
+/* Returns the port that the text names, or 0 if the text is not a number from 1 to 65535. */
 static uint16_t parse_port(const char *text)
 {
 	size_t len = strspn(text, "0123456789");
@@ -95,8 +95,8 @@ static uint16_t parse_port(const char *text)
 	return port <= UINT16_MAX ? (uint16_t)port : 0;
 }
 
-/* Explains why a text with several colons is not an address: "fd09::1:20000" may be meant as an
- * address and a port, whose brackets are missing. NULL: the text is an address. */
+/* Returns NULL if a text with several colons is an address, otherwise a text that says what is
+ * wrong. For "fd09::1:20000" it suggests "[fd09::1]:20000", an address with a port. */
 static const char *explain_bare_v6(const char *text)
 {
 	static _Thread_local char hint[SYS_ADDR_TEXT + 24];
@@ -245,7 +245,7 @@ static enum sys_scope scope_of_v4(uint32_t host)
 {
 	if (host >> 24 == 127)
 		return SYS_SCOPE_LOOPBACK;
-	/* 169.254/16; the metadata server of a cloud is in this range, too */
+	/* 169.254/16, which also contains the metadata server of clouds */
 	if (host >> 16 == 0xa9fe)
 		return SYS_SCOPE_LINK;
 	return host >> 24 && host >> 24 < 224 ? SYS_SCOPE_WIDE : SYS_SCOPE_NONE;

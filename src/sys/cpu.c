@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Affinity mask, cgroup quota, and threads that take no signals. */
+/* CPUs that the process may use (affinity mask, cgroup quota), and the start and placement of
+ * threads. */
 #include "sys/cpu.h"
 
 #include <errno.h>
@@ -18,8 +19,8 @@
 
 #define CPU_PATH_MAX 1024
 
-/* Reads a whole file, cut to cap - 1 bytes, as a text with a NUL. Returns its length; -1: no such
- * file. */
+/* Reads a file, at most cap - 1 bytes of it, and appends a NUL. Returns the number of bytes read,
+ * or -1 if the file cannot be opened. */
 static ssize_t read_text(const char *path, char *buf, size_t cap)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -44,7 +45,8 @@ static ssize_t read_text(const char *path, char *buf, size_t cap)
 void sys_cpu_allowed(struct cpus *out_cpus)
 {
 	memset(out_cpus, 0, sizeof(*out_cpus));
-	/* The kernel refuses a mask shorter than its own; 8192 is the largest x86 configuration. */
+	/* The kernel refuses a mask that is shorter than its own, so longer ones are tried in turn.
+	 * Linux supports at most 8192 CPUs on x86. */
 	for (int cpus = 1024; cpus <= 16384; cpus *= 4) {
 		size_t size = CPU_ALLOC_SIZE(cpus);
 		cpu_set_t *set = CPU_ALLOC(cpus);
@@ -85,8 +87,8 @@ static unsigned quota_cores(long long quota, long long period)
 	return (unsigned)((quota + period - 1) / period);
 }
 
-/* Reads the quota of one cgroup, whose files are in `folder`. Returns it in cores; 0: none. In v2
- * the file has "QUOTA PERIOD", such as "150000 100000", or "max PERIOD". */
+/* Returns the quota of the cgroup whose files are in `folder`, in cores, or 0 if it has none. The
+ * v2 file contains "QUOTA PERIOD", such as "150000 100000", or "max PERIOD". */
 static unsigned folder_quota(const char *folder, int v2)
 {
 	char path[CPU_PATH_MAX + 32], text[64];
@@ -109,16 +111,16 @@ static unsigned folder_quota(const char *folder, int v2)
 	return quota_cores(quota, period);
 }
 
-/* The smaller of two quotas, where 0 means none. */
+/* Returns the smaller of two quotas; 0 means no quota. */
 static unsigned smaller_quota(unsigned a, unsigned b)
 {
 	return !a ? b : !b ? a : a < b ? a : b;
 }
 
-/* Returns the smallest quota of a cgroup and its ancestors; 0: none. `group` is a path below
- * `mount`. In a container the path may be that of the host and not exist here; then the levels
- * that are missing count as no quota. If the path is too long or contains "..", only `mount` is
- * read. */
+/* Returns the smallest quota of a cgroup and its ancestors, or 0 if none has a quota. `group` is
+ * the path of the cgroup below `mount`. In a container `group` may be a path of the host; levels
+ * that do not exist in the container count as levels without a quota. If the path is too long or
+ * contains "..", only `mount` is read. */
 static unsigned group_quota(const char *mount, const char *group, int v2)
 {
 	char folder[CPU_PATH_MAX];
@@ -139,7 +141,7 @@ static unsigned group_quota(const char *mount, const char *group, int v2)
 	}
 }
 
-/* Whether the controllers of a v1 hierarchy, a list with commas, include "cpu". */
+/* Whether "cpu" is in the list of controllers of a v1 hierarchy. Commas separate the entries. */
 static int names_cpu(const char *controllers)
 {
 	size_t len;
@@ -158,7 +160,7 @@ unsigned sys_cpu_quota(const char *membership, const char *root)
 	unsigned least = 0;
 	size_t len;
 
-	/* Lines are "id:controllers:path"; v2 has no controllers. */
+	/* Each line is "id:controllers:path"; `controllers` is empty in v2. */
 	for (; *membership; membership += len + (membership[len] == '\n')) {
 		char *controllers, *group;
 
@@ -204,8 +206,8 @@ void sys_thread_slice(uint64_t ns)
 	} attr = {.size = sizeof(attr), .policy = SCHED_OTHER, .runtime = ns};
 
 	if (sched_getscheduler(0) != SCHED_OTHER)
-		return;				  /* the user has chosen another policy */
-	attr.nice = getpriority(PRIO_PROCESS, 0); /* of this thread */
+		return;				  /* the user chose another policy, which stays */
+	attr.nice = getpriority(PRIO_PROCESS, 0); /* nice value of the calling thread */
 	(void)syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 

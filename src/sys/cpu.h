@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Usable cores, affinity, and threads of the library. */
+/* CPUs that the process may use, and the start, placement and scheduling of threads. */
 #ifndef SYS_CPU_H
 #define SYS_CPU_H
 
@@ -9,37 +9,39 @@
 
 #include "base/cpus.h"
 
-/* Cores that this process may use, at least 1: those of the affinity mask, or the cgroup quota if
- * that is smaller (v1 or v2, of every level up to the root, rounded up). */
+/* Returns the number of cores that this process may use, at least 1. It is the number of CPUs in
+ * the affinity mask, or the cgroup quota if that is smaller. The quota is the smallest of the
+ * cgroup (v1 or v2) and its ancestors, rounded up. */
 unsigned sys_cpu_usable(void);
 
-/* The affinity mask of the calling thread, normally the cpuset of the process; empty if the system
- * does not report it. */
+/* Sets *out_cpus to the affinity mask of the calling thread, which is normally the cpuset of the
+ * process. Sets it to the empty set if the system does not report the mask. */
 void sys_cpu_allowed(struct cpus *out_cpus);
 
-/* Returns the cgroup quota alone, in cores, rounded up; 0: none. membership: the text of
- * /proc/self/cgroup; root: mount point of the hierarchies ("/sys/fs/cgroup"). For sys_cpu_usable
- * and tests. */
+/* Returns the cgroup quota in cores, rounded up, or 0 if there is none. `membership` is the text of
+ * /proc/self/cgroup, and `root` the mount point of the hierarchies ("/sys/fs/cgroup"). Called by
+ * sys_cpu_usable() and by tests. */
 unsigned sys_cpu_quota(const char *membership, const char *root);
 
-/* Sets the time slice of the calling thread. With a short one the thread, when it wakes, preempts
- * threads with longer slices. Needs Linux 6.12 and SCHED_OTHER; otherwise nothing changes. */
+/* Sets the time slice of the calling thread. A thread with a short slice preempts threads with
+ * longer slices when it wakes. Does nothing before Linux 6.12, or if the policy is not
+ * SCHED_OTHER. */
 void sys_thread_slice(uint64_t ns);
 
-/* Initialises a lock that is held for less than a microsecond: a thread that finds it taken spins
- * for a while before it sleeps. Otherwise like pthread_mutex_init. */
+/* Initialises a lock that is held for less than a microsecond at a time. A thread that finds the
+ * lock taken spins for a while before it sleeps. Otherwise like pthread_mutex_init. */
 void sys_mutex_init_short(pthread_mutex_t *lock);
 
-/* Binds the thread to these CPUs; if the kernel refuses, nothing changes. */
+/* Binds the thread to these CPUs. Does nothing if the kernel refuses. */
 void sys_thread_place(pthread_t thread, const struct cpus *cpus);
 
-/* Starts a thread named name (truncated to 15 bytes). All signals are blocked except the faults
- * that a thread raises itself, so no handler of the application runs on it and crash reporters
- * still work. ERR_LIMIT (thread limit); ERR_NO_MEMORY; ERR_SYSTEM. */
+/* Starts a thread called `name`, truncated to 15 bytes. All signals are blocked except faults that
+ * a thread raises itself. No signal handler of the application therefore runs on the thread, while
+ * crash reporters still work. Returns ERR_LIMIT (too many threads), ERR_NO_MEMORY or ERR_SYSTEM. */
 tcpx_status sys_thread_start(pthread_t *out_thread, const char *name, void *(*fn)(void *arg),
 			     void *arg);
 
-/* Tells the processor that a loop waits for a store of another thread. */
+/* Tells the processor that the thread spins until another thread writes to memory. */
 static inline void sys_cpu_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* OpenSSL 3's hashes and keys, loaded at first use; constant-time comparison; random bytes of the
- * kernel. */
+/* Hashes, signatures and key exchange by OpenSSL 3, which is loaded at first use; comparison in
+ * constant time; random bytes from the kernel. */
 #include "sys/crypto.h"
 
 #include <dlfcn.h>
@@ -36,15 +36,15 @@ static const struct {
 #undef CRYPTO_ENTRY
 };
 
-static struct libcrypto crypto; /* stays loaded */
-static libcrypto_mac *hmac;	/* stays allocated */
+static struct libcrypto crypto; /* never unloaded once `there` is set */
+static libcrypto_mac *hmac;	/* never freed */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool there;
-static char reason[256]; /* guarded by `lock` until `there` is set, constant after that */
+static char reason[256]; /* guarded by `lock` until `there` is set, then constant */
 
 static tcpx_status openssl_failed(const char *what)
 {
-	/* so that the application does not find our errors in this thread's queue */
+	/* Otherwise the application would find this error in the thread's queue. */
 	crypto.clear_errors();
 	return error_set(TCPX_ERR_INTERNAL, 0, "OpenSSL failed to compute %s", what);
 }
@@ -129,8 +129,8 @@ static tcpx_status sha256(const void *data, size_t len, uint8_t *out)
 	return openssl_failed("SHA-256");
 }
 
-/* Tries each algorithm but HMAC. Returns the name of the first one that the library refuses, as in
- * FIPS mode, or NULL. Called under lock. */
+/* Tries every algorithm except HMAC. Returns the name of the first one that the library refuses,
+ * for example in FIPS mode, or NULL if it refuses none. The caller holds `lock`. */
 static const char *refused_algorithm(void)
 {
 	uint8_t secret[SYS_KEY_BYTES] = {1}, key[SYS_KEY_BYTES], digest[SYS_HASH_BYTES];
@@ -148,8 +148,8 @@ static const char *refused_algorithm(void)
 	return NULL;
 }
 
-/* Loads libcrypto and sets `there`, or leaves `there` false if it cannot be used. `reason` tells
- * which library it is, or why it cannot be used. Called under lock. */
+/* Loads libcrypto. Sets `there` to true if all needed functions and algorithms work. Writes to
+ * `reason` which library was loaded, or why none can be used. The caller holds `lock`. */
 static void load_libcrypto(void)
 {
 	const char *path = config_text(CONFIG_CRYPTO_LIBRARY), *why;
@@ -189,8 +189,8 @@ static void load_libcrypto(void)
 	atomic_store_explicit(&there, true, memory_order_release);
 }
 
-/* Loads the library if it is not loaded. After a failure the next call tries again, because dlopen
- * may have failed only because no descriptor was left. */
+/* Loads the library unless it is loaded. After a failure the next call tries again: dlopen may have
+ * failed only because the process had no free descriptor. */
 int sys_crypto_available(void)
 {
 	if (!atomic_load_explicit(&there, memory_order_acquire)) {

@@ -15,13 +15,14 @@
 enum load_state { LOAD_NEVER, LOAD_UNDER_WAY, LOAD_DONE, LOAD_FAILED };
 
 /*
- * `state` is written under the lock and read without it: a reader that sees DONE may read
- * `driver`, one that sees FAILED may read `cause`; they do not change any more.
+ * `state` is written under the lock and may be read without the lock. Once `state` is LOAD_DONE,
+ * `driver` is constant and may be read without the lock. Once `state` is LOAD_FAILED, the same
+ * holds for `cause`.
  */
 static struct {
 	pthread_mutex_t lock;
 	_Atomic int state;
-	_Atomic int forked; /* this is a child of the process that loaded the driver */
+	_Atomic int forked; /* 1 in a child of the process that loaded the driver */
 	struct sys_cuda driver;
 	tcpx_error cause; /* why loading failed */
 } cuda = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -29,7 +30,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static const struct entry {
 	const char *symbol;
-	int since;     /* oldest driver version that has the function */
+	int since;     /* oldest driver version with the function */
 	size_t offset; /* of the function pointer in struct sys_cuda */
 } entries[] = {
 #define CUDA_ENTRY(name, symbol, since, params) {symbol, since, offsetof(struct sys_cuda, name)},
@@ -37,8 +38,8 @@ static const struct entry {
 #undef CUDA_ENTRY
 };
 
-/* Runs in a forked child. The driver does not survive a fork: if it was loaded, or loading was
- * under way, sys_cuda_driver fails in the child. */
+/* Runs in a forked child. The driver does not survive a fork, so sys_cuda_driver fails in the child
+ * if the parent had loaded the driver or was loading it. */
 static void cuda_in_child(void)
 {
 	pthread_mutex_init(&cuda.lock, NULL);
@@ -49,7 +50,7 @@ static void cuda_in_child(void)
 
 static void cuda_at_fork(void)
 {
-	/* if this fails, calls in a child fail with the driver's own error */
+	/* If the registration fails, calls in a child fail with the driver's own error. */
 	(void)pthread_atfork(NULL, NULL, cuda_in_child);
 }
 
@@ -88,8 +89,8 @@ static tcpx_status load_open(const char *path, void **out_handle)
 	return TCPX_OK;
 }
 
-/* Finds the driver's functions in the library; those that are newer than the driver stay NULL.
- * ERR_UNSUPPORTED: an older one is missing. */
+/* Looks up the driver's functions in the library. Returns ERR_UNSUPPORTED if a function is missing
+ * that the driver's version should have. Newer functions that are missing become NULL. */
 static tcpx_status load_symbols(const char *path, void *handle, struct sys_cuda *api)
 {
 	int oldest = api->version > SYS_CUDA_DRIVER_MIN ? api->version : SYS_CUDA_DRIVER_MIN;
@@ -109,8 +110,8 @@ static tcpx_status load_symbols(const char *path, void *handle, struct sys_cuda 
 	return TCPX_OK;
 }
 
-/* Reads the driver's version, before its functions are looked up, so that an old driver is reported
- * as old and not as incomplete. */
+/* Reads the driver's version and checks that it is not too old. Called before the functions are
+ * looked up, so that an old driver is reported as old and not as incomplete. */
 static tcpx_status load_version(const char *path, void *handle, struct sys_cuda *api)
 {
 	cuda_result (*ask)(int *out) = NULL;
@@ -166,8 +167,8 @@ static tcpx_status load_start(struct sys_cuda *api)
 	return TCPX_OK;
 }
 
-/* Loads and initialises the driver. Called under cuda.lock. Once it is initialised it stays loaded,
- * even if the initialisation failed, because it has threads. */
+/* Loads and initialises the driver. The caller holds cuda.lock. The library stays loaded once
+ * cuInit was called, even if that failed, because the driver has threads. */
 static tcpx_status load_driver(void)
 {
 	const char *path = config_text(CONFIG_CUDA_LIBRARY);
@@ -187,7 +188,7 @@ static tcpx_status load_driver(void)
 	return load_start(&cuda.driver);
 }
 
-/* Loads the driver, unless a call before has tried that. Returns LOAD_DONE or LOAD_FAILED. */
+/* Loads the driver, unless an earlier call has tried to. Returns LOAD_DONE or LOAD_FAILED. */
 static int load_once(void)
 {
 	int state;
@@ -256,7 +257,7 @@ tcpx_status sys_cuda_error(cuda_result result, const char *what)
 int sys_cuda_fatal(cuda_result result)
 {
 	switch (result) {
-	case CUDA_ERR_NOT_INITIALIZED: /* a forked child */
+	case CUDA_ERR_NOT_INITIALIZED: /* returned in a forked child */
 	case CUDA_ERR_DEINITIALIZED:
 	case CUDA_ERR_ECC_UNCORRECTABLE:
 	case CUDA_ERR_NVLINK_UNCORRECTABLE:

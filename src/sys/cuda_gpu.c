@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One table of devices per process, with counted references to their primary context; contexts made
- * current in a scope. */
+/* The process's table of devices, with reference counts of their primary contexts. Also makes a
+ * context current on a thread, and loads kernels. */
 #include "sys/cuda.h"
 
 #include <ctype.h>
@@ -21,7 +21,8 @@ struct gpu_row {
 	unsigned refs;
 };
 
-/* Rows never move and are never freed, so a pointer to a row stays valid after its last put. */
+/* The rows are never moved or freed, so a pointer to a row stays valid after the last
+ * sys_cuda_put. */
 static struct {
 	pthread_mutex_t lock;
 	struct gpu_row *rows; /* one per visible device */
@@ -32,7 +33,8 @@ void sys_cuda_gpus_forked(void)
 	pthread_mutex_init(&table.lock, NULL);
 }
 
-/* The NUMA node of the device at that PCI address according to the kernel; -1: unknown. */
+/* Returns the NUMA node that the kernel reports for the device at this PCI address, or -1 if it
+ * reports none. */
 static int gpu_slot_numa(const char *pci)
 {
 	char path[96], text[16];
@@ -51,16 +53,16 @@ static int gpu_slot_numa(const char *pci)
 	return atoi(text);
 }
 
-/* Converts a text to lower case: the driver writes "0000:3B:00.0" in either case, and sysfs uses
- * lower case. */
+/* Converts a PCI address to lower case. The driver may write "0000:3B:00.0", while sysfs uses lower
+ * case. */
 static void gpu_lower(char *text)
 {
 	for (; *text; text++)
 		*text = (char)tolower((unsigned char)*text);
 }
 
-/* Reads the properties of a device. *out_call: the driver's function that failed, for error
- * texts. */
+/* Reads the properties of the device gpu->ordinal into *gpu. On failure *out_call is the name of
+ * the driver's function that failed, for the error text. */
 static cuda_result gpu_describe(const struct sys_cuda *api, struct sys_cuda_gpu *gpu,
 				const char **out_call)
 {
@@ -93,8 +95,8 @@ static cuda_result gpu_describe(const struct sys_cuda *api, struct sys_cuda_gpu 
 		rc = api->device_attribute(&minor, CUDA_DEVICE_CAPABILITY_MINOR, gpu->device);
 	if (rc)
 		return rc;
-	/* A driver of SYS_CUDA_DRIVER_MIN does not have this attribute, and it is -1 on many
-	 * machines on which the kernel knows the node. */
+	/* Old drivers do not have this attribute, and on many machines it is -1 although the kernel
+	 * knows the node. */
 	if (api->device_attribute(&numa, CUDA_DEVICE_HOST_NUMA_ID, gpu->device) || numa < 0)
 		numa = gpu_slot_numa(gpu->pci);
 	gpu->numa = numa;
@@ -178,8 +180,8 @@ tcpx_status sys_cuda_push(const struct sys_cuda_gpu *gpu, struct sys_cuda_scope 
 	struct sys_cuda_scope scope = {.gpu = gpu, .mode = CUDA_CAPTURE_RELAXED};
 	cuda_result rc;
 
-	/* In relaxed mode a stream capture of the application does not restrict this library's
-	 * calls, and they do not break it. */
+	/* In relaxed mode a stream capture of the application neither restricts this library's
+	 * calls nor is broken by them. */
 	rc = gpu->api->capture_mode(&scope.mode);
 	if (rc)
 		return sys_cuda_error(rc, "cuThreadExchangeStreamCaptureMode");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the parts of the CUDA driver's loader. */
+/* Shared by the source files of the CUDA driver's loader. */
 #ifndef SYS_CUDA_PRIV_H
 #define SYS_CUDA_PRIV_H
 
-/* Called in a forked child: makes the lock of the table of devices usable, which another thread of
- * the parent may have held. */
+/* Called in a forked child. Initialises the lock of the device table again, because another thread
+ * of the parent may have held it during the fork. */
 void sys_cuda_gpus_forked(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads statistics of a NIC by the ethtool ioctl, or from a file. */
+/* Reads statistics of a NIC from the kernel by the ethtool ioctl, or from a file. */
 #include "sys/ethtool.h"
 
 #include <ctype.h>
@@ -20,7 +20,7 @@
 #include "sys/fd.h"
 #include "sys/sock.h"
 
-#define STATISTICS_MAX 65536 /* a NIC with more is treated as one without statistics */
+#define STATISTICS_MAX 65536 /* a NIC with more is treated as if it had none */
 
 static int all_digits(const char *text, size_t len)
 {
@@ -38,7 +38,7 @@ int sys_ethtool_counts(const char *label, const char *name)
 		return 1;
 	if (!strncmp(label, name, len) && label[len] == '[' && label[all - 1] == ']')
 		return all_digits(label + len + 1, all - len - 2);
-	/* rx_devmem_pkts of queue 3: rx3_devmem_pkts, or rx3_rx_devmem_pkts */
+	/* rx_devmem_pkts is rx3_devmem_pkts or rx3_rx_devmem_pkts for queue 3 */
 	digits = 2 + strspn(strlen(label) > 2 ? label + 2 : "", "0123456789");
 	if (strncmp(label, name, 2) || digits == 2 || label[digits] != '_')
 		return 0;
@@ -69,7 +69,7 @@ static int ethtool_ioctl(int fd, const char *nic, void *command)
 	return ioctl(fd, SIOCETHTOOL, &ifr);
 }
 
-/* Asks the driver for the number of its statistics. Returns 0 or -1 (errno). */
+/* Asks the driver how many statistics it has. Returns 0, or -1 with errno set. */
 static int count_statistics(int fd, const char *nic, unsigned *out_count)
 {
 	union {
@@ -85,15 +85,15 @@ static int count_statistics(int fd, const char *nic, unsigned *out_count)
 	return 0;
 }
 
-/* Where the statistics go: `fn` is called for each of them. */
+/* The caller's function that receives each statistic, and its argument. */
 struct statistic_sink {
 	void (*fn)(void *arg, const char *label, uint64_t value);
 	void *arg;
 };
 
-/* Reads names and values, and passes at most `count` of them on. The driver writes as many as it
- * has at that moment, which may be fewer or more than `count`, so the buffers have room for twice
- * as many. */
+/* Reads names and values, and passes at most `count` statistics to `to`. The driver writes all
+ * statistics that it has at that moment, which may be more or fewer than `count`. Both buffers
+ * therefore have room for twice as many. */
 static tcpx_status list_statistics(int fd, const char *nic, unsigned count,
 				   struct ethtool_gstrings *names, struct ethtool_stats *values,
 				   const struct statistic_sink *to)
@@ -126,8 +126,8 @@ static tcpx_status read_kernel(int fd, const char *nic, const struct statistic_s
 		return ioctl_failed(nic);
 	if (!count || count > STATISTICS_MAX)
 		return TCPX_OK;
-	/* Room for twice as many, in case queues are added before the driver writes the
-	 * statistics. */
+	/* Room for twice as many: the driver may get more statistics, for example by new queues,
+	 * before it writes them. */
 	names = calloc(1, sizeof(*names) + 2 * (size_t)count * ETH_GSTRING_LEN);
 	values = calloc(1, sizeof(*values) + 2 * (size_t)count * sizeof(uint64_t));
 	if (names && values)
@@ -149,7 +149,8 @@ static void read_statistics_file(FILE *file, const struct statistic_sink *to)
 			to->fn(to->arg, label, value);
 }
 
-/* Writes the path of a source, with the NIC in place of its "%s". Returns -1 if it is too long. */
+/* Writes the path of the file `source`, with "%s" replaced by the NIC's name. Returns 0, or -1 if
+ * the path is too long. */
 static int source_path(const char *source, const char *nic, char path[PATH_MAX])
 {
 	const char *mark = strstr(source, "%s");
@@ -190,7 +191,7 @@ tcpx_status sys_ethtool_each(const char *nic, const char *source,
 	return status;
 }
 
-/* The sum of the statistics that belong to name. */
+/* The sum of the statistics that belong to `name`, and whether there were any. */
 struct sum {
 	const char *name;
 	uint64_t value;

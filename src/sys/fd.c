@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A bitmap of the library's descriptors, and a gate that keeps a fork from happening between a call
- * that opens one and its record. */
+/* Records the library's descriptors in a bitmap. A gate prevents a fork between the call that opens
+ * a descriptor and the record of the descriptor. */
 #include "sys/fd.h"
 
 #include <errno.h>
@@ -12,18 +12,18 @@
 #include "base/clock.h"
 #include "base/law.h"
 
-#define FD_LIMIT (1u << 20) /* default of fs.nr_open; descriptors above it stay open in a child */
+#define FD_LIMIT (1u << 20) /* default of fs.nr_open; larger descriptors stay open in a child */
 #define WORD_BITS 64u
-/* Longest wait at the gate, of a fork for threads that are opening or closing a descriptor, and of
- * these for a fork. It is limited, because the fork handler of another library may wait for a lock
- * that our caller holds, and a signal handler may fork in the middle of a call. After that time a
- * child may keep one descriptor. */
+/* The longest wait at the gate. A fork waits for threads that are opening or closing a descriptor,
+ * and these threads wait for a fork. The wait is limited, because the fork handler of another
+ * library may wait for a lock that the library's caller holds, and because a signal handler may
+ * fork in the middle of a call. If the limit is reached, a child may keep one descriptor open. */
 #define GATE_NS (100 * CLOCK_MS_NS)
 
 static _Atomic uint64_t table[FD_LIMIT / WORD_BITS];
-static _Atomic uint32_t words; /* words of the table that were ever used */
-/* inside: threads between a call that opens or closes a descriptor and its record; forking: forks
- * under way. */
+static _Atomic uint32_t words; /* number of words at the start of `table` that were ever used */
+/* `inside` counts the threads between opening or closing a descriptor and changing its record,
+ * `forking` the forks under way. */
 static _Atomic uint32_t inside, forking;
 
 static void wait_until_zero(_Atomic uint32_t *count)
@@ -39,8 +39,8 @@ void sys_fd_begin(void)
 	atomic_fetch_add(&inside, 1);
 	if (!atomic_load(&forking))
 		return;
-	/* Each side adds to its counter before it reads the other's, so at least one of them sees
-	 * the other and waits. */
+	/* Both a fork and this thread add to their own counter before they read the other's. At
+	 * least one of them therefore sees the other and waits. */
 	atomic_fetch_sub(&inside, 1);
 	wait_until_zero(&forking);
 	atomic_fetch_add(&inside, 1);
@@ -60,7 +60,7 @@ void sys_fd_own(int fd)
 int sys_fd_end(int fd)
 {
 	sys_fd_own(fd);
-	atomic_fetch_sub(&inside, 1); /* no system call, so errno stays that of the opening one */
+	atomic_fetch_sub(&inside, 1); /* does not change errno of the call that opened fd */
 	return fd;
 }
 
@@ -70,8 +70,8 @@ void sys_fd_close(int fd)
 
 	law_free("close");
 	sys_fd_begin();
-	/* Before close(): after it another thread may open a descriptor with the same number, whose
-	 * record would be removed. */
+	/* The record is removed before close(). After close() another thread may open and record a
+	 * descriptor with the same number. */
 	if (fd >= 0 && (uint32_t)fd < FD_LIMIT)
 		atomic_fetch_and(&table[(uint32_t)fd / WORD_BITS],
 				 ~(UINT64_C(1) << (uint32_t)fd % WORD_BITS));
@@ -91,8 +91,8 @@ void sys_fd_in_parent(void)
 	atomic_fetch_sub(&forking, 1);
 }
 
-/* Closes the recorded descriptors by close(), which drops only the child's reference. shutdown()
- * would end the parent's connection. */
+/* Closes the recorded descriptors in a forked child. close() drops only the child's reference,
+ * while shutdown() would end the parent's connection. */
 void sys_fd_in_child(void)
 {
 	uint32_t used = atomic_load(&words);
@@ -104,7 +104,7 @@ void sys_fd_in_child(void)
 		for (; bits; bits &= bits - 1)
 			close((int)(word * WORD_BITS + (uint32_t)__builtin_ctzll(bits)));
 	}
-	atomic_store(&inside, 0); /* the threads that it counts do not exist in the child */
+	atomic_store(&inside, 0); /* the threads that were counted do not exist in the child */
 	atomic_store(&forking, 0);
 	errno = err;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pthread_atfork handlers: count the generation and close the descriptors in a child. */
+/* The fork handlers. In a child they count the generation and close the library's descriptors. */
 #include "sys/fork.h"
 
 #include <pthread.h>
@@ -8,13 +8,14 @@
 #include "base/error.h"
 #include "sys/fd.h"
 
-/* generation: see sys_fork_generation(); owner: generation of the process that called
- * sys_fork_init() last. */
+/* `generation` is what sys_fork_generation() returns. `owner` is the generation of the process that
+ * called sys_fork_init() last. */
 static _Atomic uint32_t generation, owner;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int register_err;
 
-/* Takes no lock and allocates nothing: other threads of the parent may have held any lock. */
+/* Takes no lock and allocates nothing, because another thread of the parent may have held any lock
+ * at the fork. */
 static void fork_in_child(void)
 {
 	sys_fd_in_child();

@@ -7,15 +7,17 @@
 
 #include <tcpx/types.h>
 
-/* Registers the fork handlers once, and marks the calling process as the one that initialised
- * the library; a child that starts its own runtime calls this again. ERR_NO_MEMORY. Any thread. */
+/* Marks the calling process as the one that initialised the library, and registers the fork
+ * handlers at the first call. A child that starts its own runtime calls this function as well.
+ * Returns ERR_NO_MEMORY if the handlers cannot be registered. Any thread. */
 tcpx_status sys_fork_init(void);
 
-/* 1 in a child (of any depth) of the process that called sys_fork_init() last, else 0. */
+/* Returns 1 in a child of the process that called sys_fork_init() last, and in that child's own
+ * children, otherwise 0. */
 int sys_forked(void);
 
-/* A number that grows by 1 in every child, so that objects that carry it can be refused after a
- * fork. */
+/* Returns a number that is greater by 1 in each child than in its parent. An object stores the
+ * number of the process that made it, so that a child can refuse objects of its parent. */
 uint32_t sys_fork_generation(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interface addresses by getifaddrs, and alternative names of interfaces. */
+/* Lists the interface addresses by getifaddrs, and finds interfaces by name or address. */
 #include "sys/iface.h"
 
 #include <errno.h>
@@ -17,11 +17,11 @@
 #include "sys/addr.h"
 #include "sys/fd.h"
 
-#define ALT_NAME_MAX 128    /* bytes of an alternative name, as in the kernel */
+#define ALT_NAME_MAX 128    /* most bytes of an alternative name, from the kernel */
 #define IFLA_ALT_IFNAME_ 53 /* missing in headers before Linux 5.5 */
 #define LOWER_UP (1u << 16) /* IFF_LOWER_UP, missing in <net/if.h> */
 
-/* The number of one bits of a netmask; 128 without a mask. */
+/* Returns the number of one bits in a netmask, or 128 if there is no mask. */
 static unsigned prefix_bits(const struct sockaddr *mask)
 {
 	const uint8_t *bits;
@@ -89,8 +89,8 @@ tcpx_status sys_iface_list(struct sys_iface **out_ifaces, unsigned *out_count)
 	return TCPX_OK;
 }
 
-/* Asks the kernel by netlink for names that if_nametoindex() does not find: that function accepts
- * alternative names too, but none of more than 15 bytes. */
+/* Tries if_nametoindex() first, then asks the kernel by netlink. if_nametoindex() finds alternative
+ * names only if they have at most 15 bytes. */
 unsigned sys_iface_number(const char *name)
 {
 	struct {
@@ -189,8 +189,8 @@ int sys_iface_direct(const struct sys_iface *iface, const struct sockaddr_storag
 
 	if (!sys_addr_same_subnet(&iface->addr, remote, iface->prefix))
 		return 0;
-	/* Every interface has the link-local subnet; only the scope (the interface) distinguishes
-	 * addresses of it. */
+	/* Every interface has the link-local subnet, so only the scope id tells which interface an
+	 * address belongs to. */
 	if (sys_addr_is_link_local(remote) && remote6->sin6_scope_id)
 		return remote6->sin6_scope_id == local6->sin6_scope_id;
 	return 1;

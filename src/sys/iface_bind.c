@@ -13,7 +13,7 @@
 #include "sys/addr.h"
 #include "sys/iface.h"
 
-#define ENTRY_MAX 160 /* an alternative name has up to 127 bytes */
+#define ENTRY_MAX 160 /* more than the 127 bytes of the longest alternative name */
 
 /* State of one expansion. */
 struct expansion {
@@ -21,22 +21,23 @@ struct expansion {
 	unsigned niface;
 	struct sockaddr_storage *out;
 	unsigned max, count;
-	bool without; /* the list begins with ^: it excludes */
-	char *list;   /* if the list excludes: its entries, without the ^ */
+	bool without; /* the list begins with ^: it names what to exclude */
+	char *list;   /* entries of a list that excludes, without the ^; else NULL */
 };
 
-/* One entry of the list. NAMED: the name of an interface; EXACT: the same, written with "=";
- * BEGINNING: the beginning of names of interfaces; GLOB, SUBNET and ADDRESS are as in
+/* One entry of the list. NAMED is the name of an interface, EXACT a name written as "=name",
+ * BEGINNING the beginning of the names of interfaces. The other kinds are as in
  * sys_iface_expand. */
 struct entry {
 	enum { NAMED, EXACT, BEGINNING, GLOB, SUBNET, ADDRESS } kind;
 	const char *text;
-	char name[IF_NAMESIZE]; /* for NAMED: the interface's primary name */
+	char name[IF_NAMESIZE]; /* NAMED, EXACT: the interface's primary name */
 	struct sockaddr_storage addr;
 	unsigned prefix;
 };
 
-/* Adds an address to the result, unless it is there. ERR_LIMIT: the result is full. */
+/* Adds an address to the result unless the result contains it. Returns ERR_LIMIT if the result is
+ * full. */
 static tcpx_status bind_add(struct expansion *e, const struct sockaddr_storage *addr)
 {
 	for (unsigned i = 0; i < e->count; i++)
@@ -50,8 +51,8 @@ static tcpx_status bind_add(struct expansion *e, const struct sockaddr_storage *
 	return TCPX_OK;
 }
 
-/* Sets the advice of the last error to a list of the local addresses, as many as it has room for;
- * the others are counted. Returns the status of the last error. */
+/* Makes the local addresses the advice of the last error: as many as there is room for, and the
+ * number of the others. Returns the status of the last error. */
 static tcpx_status next_step_choices(const struct expansion *e)
 {
 	char text[120] = "", addr[SYS_ADDR_TEXT];
@@ -81,8 +82,8 @@ static tcpx_status next_step_choices(const struct expansion *e)
 	return error_next("bring an interface up and give it an address");
 }
 
-/* Parses the prefix length of a subnet. Returns false if it is malformed, or longer than an
- * address of that family. */
+/* Parses the prefix length of a subnet. Returns false if it is malformed or too large for the
+ * family of the address. */
 static bool parse_bits(const char *text, const struct sockaddr_storage *addr, unsigned *out)
 {
 	char *end;
@@ -93,9 +94,9 @@ static bool parse_bits(const char *text, const struct sockaddr_storage *addr, un
 	       bits <= (addr->ss_family == AF_INET ? 32 : 128);
 }
 
-/* Whether the text ends with a port, as is right for connecting but not for binding:
- * "10.0.0.1:80", "[::1]:80", "fd09::1:20000", "eth0:80". Whether an interface or host has the
- * name before it is not checked. `without` becomes the text without the port. */
+/* Whether the text ends with a port, as in "10.0.0.1:80", "[::1]:80", "fd09::1:20000" or "eth0:80".
+ * A port is right for connecting but not for binding. Does not check whether an interface or host
+ * has the name before the port. `without` becomes the text without the port. */
 static bool has_port(const char *text, char without[ENTRY_MAX])
 {
 	const char *colon = strrchr(text, ':');
@@ -119,8 +120,8 @@ static bool is_glob(const char *text)
 	return strpbrk(text, "*?[") && !strchr(text, ':');
 }
 
-/* Whether `name` is the name or an alternative name of an interface, which need not be up; `out`
- * becomes its primary name. */
+/* Whether an interface has this name or alternative name, even if it is down. `out` becomes the
+ * interface's primary name. */
 static bool is_interface(const struct expansion *e, const char *name, char out[IF_NAMESIZE])
 {
 	unsigned index;
@@ -155,8 +156,8 @@ static tcpx_status entry_error(const struct expansion *e, const char *text)
 	return next_step_choices(e);
 }
 
-/* Parses ADDRESS or ADDRESS/BITS, and leaves text as it was. ERR_INVALID: it is neither; out->kind
- * is SUBNET if there is a slash. */
+/* Parses ADDRESS or ADDRESS/BITS. out->kind becomes SUBNET if the text has a slash, else ADDRESS.
+ * Returns ERR_INVALID if the text is malformed. */
 static tcpx_status parse_address(char *text, struct entry *out)
 {
 	char *slash = strchr(text, '/'), *end = text + strlen(text);
@@ -235,8 +236,8 @@ static bool entry_matches(const struct entry *entry, const struct sys_iface *ifa
 	}
 }
 
-/* Adds the first v4 and the first v6 address of an interface; a link-local one only if it has no
- * other. */
+/* Adds the first v4 and the first v6 address of an interface. Adds a link-local address only if the
+ * interface has no other address. */
 static tcpx_status add_interface(struct expansion *e, const char *name)
 {
 	const struct sys_iface *first4 = NULL, *first6 = NULL, *link6 = NULL;
@@ -267,8 +268,8 @@ static tcpx_status add_interface(struct expansion *e, const char *name)
 	return status;
 }
 
-/* For a pattern, adds the addresses of each interface that matches; for a subnet, the first address
- * of each interface in it. Interfaces without a carrier are left out. */
+/* Adds addresses of all interfaces that match the entry and have a carrier. For a SUBNET it adds
+ * the first address in the subnet, for other kinds what add_interface() adds. */
 static tcpx_status add_matching(struct expansion *e, const struct entry *entry)
 {
 	tcpx_status status = TCPX_OK;
@@ -297,8 +298,8 @@ static tcpx_status add_matching(struct expansion *e, const struct entry *entry)
 	return next_step_choices(e);
 }
 
-/* Adds an address of this host, a wildcard, or one of 127/8. A link-local address without an
- * interface is refused if several interfaces have it. */
+/* Adds an address of this host, a wildcard, or an address in 127/8. Returns ERR_ADDRESS for a
+ * link-local address without a scope id that several interfaces have. */
 static tcpx_status add_address(struct expansion *e, const struct entry *entry)
 {
 	struct sockaddr_storage addr = entry->addr;
@@ -330,8 +331,8 @@ static tcpx_status add_address(struct expansion *e, const struct entry *entry)
 	return next_step_choices(e);
 }
 
-/* Whether the name is one that container engines and hypervisors give to bridges and virtual
- * cables. */
+/* Whether the name begins like those that container engines and hypervisors give to bridges and
+ * virtual Ethernet devices. */
 static int is_container(const char *name)
 {
 	static const char *const beginnings[] = {
@@ -344,7 +345,7 @@ static int is_container(const char *name)
 	return 0;
 }
 
-/* The speed of an interface in Mb/s; 0: unknown. */
+/* Returns the speed of an interface in Mb/s, or 0 if it is unknown. */
 static long interface_speed(const char *name)
 {
 	char path[PATH_MAX], text[32] = "";
@@ -373,16 +374,15 @@ static bool is_excluded(const struct expansion *e, const struct sys_iface *iface
 	return false;
 }
 
-/* Whether "auto" may use the address, apart from the speed of its interface, which is not checked
- * here. */
+/* Whether "auto" may use the address. Does not check the speed of its interface. */
 static bool is_candidate(const struct expansion *e, const struct sys_iface *iface)
 {
 	return !iface->loopback && iface->carrier && !is_container(iface->name) &&
 	       !sys_addr_is_link_local(&iface->addr) && !is_excluded(e, iface);
 }
 
-/* Adds what "auto" stands for: see sys_iface_expand. An interface of unknown speed counts as
- * fast. */
+/* Adds the addresses that "auto" stands for (see sys_iface_expand). An interface of unknown speed
+ * is never too slow. */
 static tcpx_status add_auto(struct expansion *e)
 {
 	struct sockaddr_storage loopback;
@@ -417,7 +417,7 @@ static tcpx_status add_auto(struct expansion *e)
 	return status == TCPX_OK ? bind_add(e, &loopback) : status;
 }
 
-/* Expands one entry. Of a list that excludes, the entry is only checked. */
+/* Adds the addresses of one entry. If the list excludes (e->without), only checks the entry. */
 static tcpx_status add_entry(struct expansion *e, char *text)
 {
 	struct entry entry;
@@ -439,8 +439,8 @@ static tcpx_status add_entry(struct expansion *e, char *text)
 	}
 }
 
-/* Cuts out the next entry, without the blanks around it; *list moves past its comma, or becomes
- * NULL. */
+/* Cuts the next entry out of *list and returns it without the blanks around it. *list moves to the
+ * entry after it, or becomes NULL. */
 static char *next_entry(char **list)
 {
 	char *text = *list, *end = text + strcspn(text, ",");
@@ -454,8 +454,8 @@ static char *next_entry(char **list)
 	return text;
 }
 
-/* Expands the list. The entries of a list that excludes are collected in e->list as consecutive
- * strings, with an empty one at the end, and "auto" without them is added. */
+/* Expands the list. If the list excludes (e->without), copies its entries to e->list, one string
+ * after the other with an empty string at the end, and then adds the addresses of "auto". */
 static tcpx_status expand_list(struct expansion *e, char *rest)
 {
 	char *to = e->list;

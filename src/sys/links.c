@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reports changes of interfaces, which NETLINK_ROUTE delivers. */
+/* Reports changes of network interfaces, which a NETLINK_ROUTE socket delivers. */
 #include "sys/links.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "sys/sock.h"
 
 #define LOWER_UP (1u << 16) /* IFF_LOWER_UP, missing in <net/if.h> */
-#define READ_BYTES 32768    /* largest datagram of the kernel */
+#define READ_BYTES 32768    /* most bytes in a datagram from the kernel */
 
 static void report_link(const struct sys_links *links, const struct nlmsghdr *head)
 {
@@ -28,7 +28,7 @@ static void report_link(const struct sys_links *links, const struct nlmsghdr *he
 	char name[IF_NAMESIZE] = "";
 
 	if (info->ifi_family != AF_UNSPEC || info->ifi_index <= 0)
-		return; /* a bridge's message about its ports */
+		return; /* sent by a bridge about one of its ports */
 	for (; RTA_OK(attr, left); attr = RTA_NEXT(attr, left)) {
 		size_t len = RTA_PAYLOAD(attr);
 
@@ -41,7 +41,7 @@ static void report_link(const struct sys_links *links, const struct nlmsghdr *he
 void sys_links_read(const struct sys_links *links, const void *messages, size_t len)
 {
 	const struct nlmsghdr *head = messages;
-	int left = (int)len; /* negative if the last message is padded beyond the end */
+	int left = (int)len; /* negative if padding of the last message exceeds the buffer */
 
 	for (; NLMSG_OK(head, (unsigned)(left < 0 ? 0 : left)); head = NLMSG_NEXT(head, left))
 		if ((head->nlmsg_type == RTM_NEWLINK || head->nlmsg_type == RTM_DELLINK) &&
@@ -49,8 +49,8 @@ void sys_links_read(const struct sys_links *links, const void *messages, size_t 
 			report_link(links, head);
 }
 
-/* Requests the state of all interfaces. Called when the kernel dropped messages because there were
- * too many. */
+/* Asks the kernel for the state of all interfaces. Called after the kernel dropped messages because
+ * the socket's buffer was full. */
 static void request_all_links(const struct sys_links *links)
 {
 	struct {
@@ -76,7 +76,7 @@ static void on_message(struct sys_watch *watch, uint32_t events)
 		ssize_t got = recvfrom(watch->fd, buf, sizeof(buf), 0, (struct sockaddr *)&from,
 				       &from_len);
 
-		if (got > 0 && !from.nl_pid) /* from the kernel, not from another process */
+		if (got > 0 && !from.nl_pid) /* sent by the kernel, not by a process */
 			sys_links_read(links, buf, (size_t)got);
 		else if (got < 0 && errno == ENOBUFS)
 			request_all_links(links);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events of interfaces, reported as soon as one gets or loses its carrier. */
+/* Reports changes of network interfaces, such as a lost carrier, as soon as the kernel announces
+ * them. */
 #ifndef SYS_LINKS_H
 #define SYS_LINKS_H
 
@@ -10,20 +11,19 @@
 struct sys_links {
 	struct sys_loop *loop;
 	struct sys_watch watch;
-	/* Called on the loop's thread for each change of an interface, also of other properties.
-	 * `up` is 1 if the interface is up and has a carrier; `name` is "" if the kernel sent
-	 * none. */
+	/* Called on the loop's thread whenever a property of an interface changes. `up` is 1 if the
+	 * interface is up and has a carrier. `name` is "" if the kernel sent no name. */
 	void (*changed)(void *arg, unsigned index, const char *name, int up);
 	void *arg;
 };
 
-/* Begins to watch all interfaces; the caller has set `changed` and `arg` before. ERR_SYSTEM,
- * ERR_NO_DESCRIPTORS: no events come, and watch.fd is -1. */
+/* Begins to watch all interfaces. The caller must set `changed` and `arg` before. On ERR_SYSTEM or
+ * ERR_NO_DESCRIPTORS no interface is watched, and watch.fd is -1. */
 tcpx_status sys_links_open(struct sys_loop *loop, struct sys_links *links);
-void sys_links_close(struct sys_links *links); /* also to be called after a failed open */
+void sys_links_close(struct sys_links *links); /* may be called after a failed open too */
 
-/* Parses messages of the kernel and calls `changed` for each that is about an interface;
- * truncated and unknown ones are skipped. */
+/* Parses messages from the kernel, and calls `changed` for each message about an interface. Skips
+ * truncated and unknown messages. */
 void sys_links_read(const struct sys_links *links, const void *messages, size_t len);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The control thread's epoll loop. A round runs the watches that are ready, one of which runs the
- * posts, and then the timers that are due. */
+/* The epoll loop of the control thread. A round first calls the functions of the watches that are
+ * ready, then those of the timers that are due. A watch of the loop itself calls the posted
+ * functions. */
 #include "sys/loop.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@
 
 #define LOOP_EVENTS 64
 
-/* Whether a node is in a list; a zeroed node is not, nor is one that was removed. */
+/* Whether a node is in a list. A zeroed node and a removed node are in no list. */
 static int is_linked(const struct list_node *node)
 {
 	return node->next && !list_empty(node);
@@ -41,12 +42,13 @@ static void run_posts(struct sys_watch *watch, uint32_t events)
 	pthread_mutex_lock(&loop->lock);
 	while ((node = list_pop_front(&loop->posts)))
 		list_push_back(&batch, node);
-	/* A node is popped under the lock, because a concurrent sys_loop_post() reads it. */
+	/* Nodes are removed under the lock, because sys_loop_post() on another thread may read
+	 * them. */
 	while ((node = list_pop_front(&batch))) {
 		struct sys_post *post = LIST_ENTRY(node, struct sys_post, node);
 
 		pthread_mutex_unlock(&loop->lock);
-		post->fn(post); /* may free it */
+		post->fn(post); /* may free the post */
 		pthread_mutex_lock(&loop->lock);
 	}
 	pthread_mutex_unlock(&loop->lock);
@@ -132,7 +134,7 @@ void sys_watch_set(struct sys_loop *loop, struct sys_watch *watch, uint32_t even
 		LOG_ERROR("loop: changing the events of descriptor %d failed: errno %d", watch->fd,
 			  errno);
 	else
-		/* not set after a failure, so that the next call tries again */
+		/* not changed after a failure, so that the next call tries again */
 		watch->events = events;
 }
 
@@ -141,7 +143,7 @@ void sys_watch_del(struct sys_loop *loop, struct sys_watch *watch)
 	if (!is_linked(&watch->node))
 		return;
 	list_remove(&watch->node);
-	/* Fails if the descriptor was closed before; then the kernel has removed it already. */
+	/* Fails if the descriptor is already closed; the kernel has removed it in that case. */
 	(void)epoll_ctl(loop->epfd, EPOLL_CTL_DEL, watch->fd, NULL);
 	for (int i = 0; i < loop->nready; i++)
 		if (loop->ready[i] == watch)
@@ -153,7 +155,8 @@ void sys_timer_set(struct sys_loop *loop, struct sys_timer *timer, int64_t due_n
 	int64_t now_ns = clock_now_ns();
 	struct list_node *pos;
 
-	/* A time in the past means "now", and must not count as a stall. */
+	/* A time in the past means "now". The time before this call must not count as a delay
+	 * (late_ns). */
 	timer->due_ns = due_ns < now_ns ? now_ns : due_ns;
 	unlink_node(&timer->node);
 	for (pos = loop->timers.prev; pos != &loop->timers; pos = pos->prev)
@@ -177,14 +180,15 @@ void sys_loop_post(struct sys_loop *loop, struct sys_post *post)
 	wake = list_empty(&loop->posts);
 	if (!is_linked(&post->node))
 		list_push_back(&loop->posts, &post->node);
-	/* Written under the lock: after the unlock fn may run at once, and it may end the loop. */
+	/* wakefd is written under the lock. After the unlock the posted function may run at once
+	 * and end the loop. */
 	if (wake && write(loop->wakefd, &one, sizeof(one)) < 0 && errno != EAGAIN)
 		LOG_ERROR("loop: waking the control thread failed: errno %d", errno);
 	pthread_mutex_unlock(&loop->lock);
 }
 
-/* Runs the timers that are due, each once: a timer that sets itself again waits for the next
- * round. */
+/* Calls the function of each timer that is due, once. A timer that its function sets again waits
+ * for the next round. */
 static void run_timers(struct sys_loop *loop)
 {
 	int64_t now_ns = clock_now_ns();
@@ -203,13 +207,13 @@ static void run_timers(struct sys_loop *loop)
 	while ((node = list_pop_front(&due))) {
 		struct sys_timer *timer = LIST_ENTRY(node, struct sys_timer, node);
 
-		/* may free the timer, and delete others that are due */
+		/* may free this timer, and delete other timers that are due */
 		timer->fn(timer, now_ns);
 	}
 }
 
-/* The time to wait for events, in ms: until the first timer is due, at most max_ns; -1: no
- * limit. */
+/* Returns the time until the first timer is due, at most max_ns, in milliseconds for epoll_wait().
+ * Returns -1 if there is no timer and no limit. */
 static int wait_ms(const struct sys_loop *loop, int64_t max_ns)
 {
 	int64_t wait_ns = max_ns;
@@ -227,7 +231,7 @@ static int wait_ms(const struct sys_loop *loop, int64_t max_ns)
 		return -1;
 	if (wait_ns > (int64_t)INT_MAX * CLOCK_MS_NS)
 		return INT_MAX;
-	/* rounded up: otherwise the loop would spin during the last millisecond */
+	/* Rounded up, because otherwise the loop would spin during the last millisecond. */
 	return (int)((wait_ns + CLOCK_MS_NS - 1) / CLOCK_MS_NS);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A small epoll loop with timers for the control thread. One thread runs it; only sys_loop_post may
- * be called from others. */
+/* An epoll loop with timers for the control thread. One thread runs it; only sys_loop_post may be
+ * called by other threads. */
 #ifndef SYS_LOOP_H
 #define SYS_LOOP_H
 
@@ -12,24 +12,25 @@
 
 struct sys_loop;
 
-/* A descriptor whose events call fn. fn may delete this or any other watch; the fn of a deleted
- * watch is not called any more. */
+/* A descriptor that the loop watches. `fn` is called when one of the events occurs, and may delete
+ * this or any other watch. The fn of a deleted watch is not called any more. */
 struct sys_watch {
 	int fd;
-	uint32_t events; /* EPOLLIN, EPOLLOUT */
+	uint32_t events; /* wanted events: EPOLLIN, EPOLLOUT or both */
 	void (*fn)(struct sys_watch *watch, uint32_t events);
 	struct list_node node;
 };
 
-/* fn is called on the loop's thread, once, when the timer is due; fn may set the timer again. */
+/* A timer. `fn` is called once on the loop's thread when the timer is due, and may set the timer
+ * again. */
 struct sys_timer {
 	int64_t due_ns;
 	void (*fn)(struct sys_timer *timer, int64_t now_ns);
-	struct list_node node; /* in the loop's list, sorted by due_ns */
+	struct list_node node; /* in loop->timers, which is sorted by due_ns */
 };
 
-/* A call from another thread. fn runs on the loop's thread, in the order of the posts. A post that
- * is made again before its fn has begun does not run twice. */
+/* A call that another thread requests. `fn` is called on the loop's thread, in the order of the
+ * requests. If the request is repeated before `fn` has begun, `fn` is called only once. */
 struct sys_post {
 	void (*fn)(struct sys_post *post);
 	struct list_node node;
@@ -39,13 +40,13 @@ struct sys_loop {
 	int epfd, wakefd;
 	struct sys_watch wake;
 	struct list_node timers, watches;
-	pthread_mutex_t lock; /* guards posts */
+	pthread_mutex_t lock; /* guards `posts` */
 	struct list_node posts;
-	/* watches of the current round; a deleted one becomes NULL */
+	/* watches that are ready in this round; sys_watch_del() replaces a deleted one by NULL */
 	struct sys_watch **ready;
 	int nready;
-	/* how late the first timer was in the last round in which one was due: this process was
-	 * stalled for that long */
+	/* How long after its due time the first timer ran, in the last round with a due timer. The
+	 * process was stalled for that long. */
 	int64_t late_ns;
 };
 
@@ -53,19 +54,18 @@ tcpx_status sys_loop_init(struct sys_loop *loop);
 void sys_loop_fini(struct sys_loop *loop);
 
 tcpx_status sys_watch_add(struct sys_loop *loop, struct sys_watch *watch);
-/* Changes the events that are waited for; does nothing if the watch was not added. */
+/* Changes the events that the watch waits for. Does nothing if the watch was not added. */
 void sys_watch_set(struct sys_loop *loop, struct sys_watch *watch, uint32_t events);
-void sys_watch_del(struct sys_loop *loop, struct sys_watch *watch); /* idempotent; does not close
-								     * fd */
+void sys_watch_del(struct sys_loop *loop, struct sys_watch *watch); /* idempotent; fd stays open */
 
-/* Sets or moves the timer. A time in the past means "in the next round". */
+/* Sets or moves the timer. A timer with a time in the past runs in the next round. */
 void sys_timer_set(struct sys_loop *loop, struct sys_timer *timer, int64_t due_ns);
 void sys_timer_del(struct sys_loop *loop, struct sys_timer *timer); /* idempotent */
 
 void sys_loop_post(struct sys_loop *loop, struct sys_post *post); /* any thread */
 
-/* One round: waits until something is due, at most max_ns (-1: no limit), and calls its
- * functions. */
+/* Runs one round: waits for an event or a due timer, at most max_ns (-1: without limit), and calls
+ * the functions of all that are ready or due. */
 void sys_loop_round(struct sys_loop *loop, int64_t max_ns);
 
 #endif

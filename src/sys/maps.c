@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* /proc/self/maps, one mapping at a time by PROCMAP_QUERY, or all of its text. */
+/* Reads the mappings of this process, one at a time by PROCMAP_QUERY, or from the text of
+ * /proc/self/maps. */
 #include "sys/maps.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 
 #include "sys/fd.h"
 
-/* The kernel's struct procmap_query, in <linux/fs.h> since 6.11; older headers lack it. */
+/* The kernel's struct procmap_query. <linux/fs.h> has it since Linux 6.11. */
 struct maps_query {
 	uint64_t size, flags, addr;
 	uint64_t start, end, perms, page_size, offset, inode;
@@ -32,7 +33,7 @@ _Static_assert(sizeof(struct maps_query) == 104, "the kernel's struct procmap_qu
 #define MAPS_SHARED 0x08u
 #define MAPS_OR_NEXT 0x10u
 
-/* One mapping. */
+/* One mapping of this process. */
 struct mapping {
 	uint64_t start, end, inode;
 	unsigned perms;
@@ -40,7 +41,7 @@ struct mapping {
 };
 
 struct look {
-	uint64_t at, end; /* the part of the range that was not looked at yet */
+	uint64_t at, end; /* the rest of the range, which was not examined yet */
 	struct sys_maps found;
 };
 
@@ -78,9 +79,9 @@ static void note_unwritable(struct look *look, const char *perms)
 	memcpy(look->found.write_perms, perms, strlen(perms) + 1);
 }
 
-/* Whether a mapping with that name may lose its memory by a truncation. Devices cannot be truncated
- * (pinned memory of a GPU driver is a mapping of one), nor can anonymous memory that the kernel
- * shows as a file. */
+/* Whether the memory of a mapping with this name can vanish because a file is truncated. Devices
+ * cannot be truncated; pinned memory of a GPU driver is a mapping of a device. Anonymous memory
+ * that the kernel shows as a deleted file cannot be truncated either. */
 static int can_shrink(const char *name)
 {
 	struct stat st;
@@ -90,8 +91,8 @@ static int can_shrink(const char *name)
 	return strncmp(name, "/dev/", 5) != 0 || stat(name, &st) || !S_ISCHR(st.st_mode);
 }
 
-/* Accounts for a mapping and for the gap before it. The caller passes the first mapping that ends
- * after look->at. Returns 1 when the whole range has been looked at. */
+/* Records the permissions of a mapping, and of the gap before it. The caller must pass the first
+ * mapping that ends after look->at. Returns 1 if the whole range has been examined. */
 static int look_at_mapping(struct look *look, const struct mapping *map)
 {
 	char perms[5];
@@ -119,8 +120,8 @@ static void note_unmapped_rest(struct look *look)
 	note_unwritable(look, "");
 }
 
-/* Looks at the mappings one by one with PROCMAP_QUERY. Returns 0, or -1 if that call fails, as in
- * a kernel that lacks it. */
+/* Examines the mappings one by one with PROCMAP_QUERY. Returns 0, or -1 if the kernel lacks this
+ * ioctl or it fails. */
 static int look_by_ioctl(int fd, struct look *look)
 {
 	char name[PATH_MAX];
@@ -152,7 +153,7 @@ static int look_by_ioctl(int fd, struct look *look)
 	}
 }
 
-/* Parses "start-end perms offset device inode name". */
+/* Parses a line "start-end perms offset device inode name". Returns 0, or -1 if it is malformed. */
 static int parse_line(char *line, struct mapping *out)
 {
 	char perms[5];

@@ -5,25 +5,25 @@
 
 #include <stdint.h>
 
-/* What the mappings under a range of memory allow. */
+/* What the mappings of a range of memory allow. */
 struct sys_maps {
-	int readable, writable; /* whether every page of the range is readable, or writable */
-	/* Whether a page belongs to a file, a memfd or shared memory, and so may vanish when that
-	 * is truncated. Devices and anonymous memory cannot be truncated. */
+	int readable, writable; /* whether all pages of the range are readable, or writable */
+	/* 1 if a page of the range belongs to a file, a memfd or shared memory. Such a page
+	 * vanishes when the file is truncated. Devices and anonymous memory do not count. */
 	int file;
-	/* The first address that is not readable (no_read), or not writable (no_write), and the
-	 * permissions there: "r--p", or "" if nothing is mapped. Valid if readable, or writable, is
-	 * 0. */
+	/* The first address that is not readable (no_read) or not writable (no_write), and the
+	 * permissions of its mapping: "r--p", or "" if nothing is mapped. no_read is valid if
+	 * `readable` is 0, no_write if `writable` is 0. */
 	uint64_t no_read, no_write;
 	char read_perms[5], write_perms[5];
 };
 
-/* Looks at the mappings under length bytes at addr. Returns 0, or -1 if /proc cannot be read; then
- * *out is unchanged. Takes some microseconds; before Linux 6.11 the time grows with the number of
- * mappings. */
+/* Examines the mappings of `length` bytes at `addr`. Returns 0. Returns -1 if /proc cannot be read;
+ * *out is then unchanged. Takes some microseconds; before Linux 6.11 the time grows with the number
+ * of mappings of the process. */
 int sys_maps_look(const void *addr, uint64_t length, struct sys_maps *out);
 
-/* As sys_maps_look, but from the text of /proc/self/maps, as needed before Linux 6.11. */
+/* Like sys_maps_look, but reads the text of /proc/self/maps, the only way before Linux 6.11. */
 int sys_maps_read(const void *addr, uint64_t length, struct sys_maps *out);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the GPUs from NVML, which is loaded for this call only. */
+/* Lists the GPUs that NVML reports. The library is loaded for this call only. */
 #include "sys/nvml.h"
 
 #include <dlfcn.h>
@@ -37,7 +37,7 @@ static tcpx_status load_nvml(void *handle, const char *path, struct nvml *nvml)
 	return TCPX_OK;
 }
 
-/* Reads the address and the name of one GPU. Returns 0, or -1 if its address is unknown. */
+/* Reads the PCI address and the name of one GPU. Returns 0, or -1 if the address is unknown. */
 static int describe_gpu(const struct nvml *nvml, unsigned index, struct sys_nvml_gpu *out)
 {
 	struct nvml_pci pci = {.domain = 0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The GPUs that NVIDIA's management library (NVML) reports, and their names. No GPU is
- * initialised. */
+/* Lists the GPUs that NVIDIA's management library (NVML) reports, with their names. Does not
+ * initialise any GPU. */
 #ifndef SYS_NVML_H
 #define SYS_NVML_H
 
@@ -11,14 +11,14 @@
 
 struct sys_nvml_gpu {
 	pci_addr pci;
-	char name[NVML_NAME_MAX]; /* "NVIDIA H100 80GB HBM3"; "": unknown */
+	char name[NVML_NAME_MAX]; /* such as "NVIDIA H100 80GB HBM3"; "" if unknown */
 };
 
 /*
- * Lists at most max GPUs; *out_count: how many were written. The library (CONFIG_NVML_LIBRARY) is
- * loaded for this call only. ERR_UNSUPPORTED: the library is missing, or does not start (no
- * driver); the error says which. A GPU whose PCI address is unknown is left out, because nothing
- * else identifies it.
+ * Lists at most `max` GPUs, and sets *out_count to their number. Leaves out a GPU whose PCI address
+ * is unknown, because nothing else identifies it. The library (CONFIG_NVML_LIBRARY) is loaded for
+ * this call only. Returns ERR_UNSUPPORTED if the library is missing, or if it does not start
+ * because there is no driver; the error says which.
  */
 tcpx_status sys_nvml_gpus(struct sys_nvml_gpu *out_gpus, unsigned max, unsigned *out_count);
 

@@ -30,7 +30,7 @@ tcpx_status sys_errno_status(int err)
 	case EHOSTDOWN:
 	case ENETRESET:
 	case ENONET:
-	case EACCES: /* connect: the answer of a firewall, or a broadcast address */
+	case EACCES: /* connect() returns it for a firewall's refusal, or a broadcast address */
 	case EPERM:
 		return TCPX_ERR_UNREACHABLE;
 	case ETIMEDOUT:
@@ -225,10 +225,10 @@ void sys_sock_congestion_fit(int fd, const char *wanted)
 	    sys_sock_local(fd, &here) != TCPX_OK || sys_sock_remote(fd, &there) != TCPX_OK ||
 	    !sys_addr_same_host(&here, &there))
 		return;
-	/* bbr paces its packets. Within a host, pacing costs half of the rate, and a timer for each
-	 * burst. */
+	/* bbr paces packets. Between two sockets of one host, pacing halves the rate and needs a
+	 * timer for each burst. */
 	if (sys_sock_congestion_set(fd, "cubic"))
-		sys_sock_congestion_set(fd, "reno"); /* always allowed */
+		sys_sock_congestion_set(fd, "reno"); /* every process may choose reno */
 }
 
 int sys_sock_error(int fd)

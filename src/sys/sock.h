@@ -9,50 +9,52 @@
 
 #include <tcpx/types.h>
 
-/* The status for an errno of a socket call; ERR_SYSTEM if nothing better fits. */
+/* Returns the status for the errno of a socket call, or ERR_SYSTEM if no other status fits. */
 tcpx_status sys_errno_status(int err);
 
-/* Opens a non-blocking CLOEXEC stream socket. ERR_NO_DESCRIPTORS; ERR_NO_MEMORY; ERR_ADDRESS
- * (family not available); ERR_SYSTEM. The functions below set the last error as well. */
+/* Opens a non-blocking stream socket with SOCK_CLOEXEC. Returns ERR_NO_DESCRIPTORS, ERR_NO_MEMORY,
+ * ERR_ADDRESS (the host lacks the family) or ERR_SYSTEM, and sets the last error. So do the
+ * functions below that return a status. */
 tcpx_status sys_sock_open(int family, int *out_fd);
 
-/* Binds to an address. With port 0 connect() chooses the port, so that one local port can be used
- * for several connections. */
+/* Binds to an address. With port 0, connect() chooses the port later, so that several connections
+ * to different peers can have the same local port. */
 tcpx_status sys_sock_bind(int fd, const struct sockaddr_storage *local);
 
-/* Restricts the socket to that interface (or VRF); NULL or "": does nothing. ERR_ADDRESS: there is
- * no such interface, or the process lacks the right; the error says what to do. */
+/* Restricts the socket to the interface or VRF `device`. Does nothing if `device` is NULL or "".
+ * Returns ERR_ADDRESS if there is no such interface, or if the process lacks the right; the error
+ * says what to do. */
 tcpx_status sys_sock_bind_device(int fd, const char *device);
 
-/* Opens a socket, binds it (SO_REUSEADDR, v6 sockets v6 only; to device as sys_sock_bind_device)
- * and listens. *port 0: any port, which is written back. ERR_ADDRESS: taken, not a local address,
- * or a privileged port. */
+/* Opens a socket with SO_REUSEADDR, binds it to `addr` and `device`, and listens. A v6 socket does
+ * not accept v4 connections. If *port is 0, the kernel chooses the port; *port becomes the port in
+ * use. Returns ERR_ADDRESS if the port is taken or privileged, or the address is not local. */
 tcpx_status sys_sock_listen(const struct sockaddr_storage *addr, const char *device, uint16_t *port,
 			    int backlog, int *out_fd);
 
-/* The functions below set options of a socket; each returns 0 or an errno. Callers ignore it
- * where the option only improves a connection. */
+/* The functions below set options of a socket. Each returns 0 or an errno, which callers may ignore
+ * if the option only improves a connection. */
 int sys_sock_nodelay(int fd);
-/* Before connect or listen: limits the payload of a packet in both directions. */
+/* Limits the payload of a packet in both directions. Must be called before connect or listen. */
 int sys_sock_segment(int fd, unsigned bytes);
-/* SO_REUSEADDR: a local port may be used with several remote ends */
+/* Sets SO_REUSEADDR, so that several sockets may use one local port with different peers. */
 int sys_sock_reuse(int fd);
 int sys_sock_keepalive(int fd, int idle_s, int interval_s, int count);
-/* The connection ends if data is not acknowledged for that long. */
+/* Ends the connection if sent data is not acknowledged within `ms`. */
 int sys_sock_user_timeout(int fd, unsigned ms);
-/* accept() gets a connection only when its first data has arrived, or after that time. */
+/* Makes accept() return a connection only after its first data, or after that time. */
 int sys_sock_defer_accept(int fd, int seconds);
-int sys_sock_reset_on_close(int fd); /* close() sends a reset */
+int sys_sock_reset_on_close(int fd); /* close() sends a TCP reset */
 int sys_sock_congestion_set(int fd, const char *name);
-int sys_sock_congestion_get(int fd, char *buf, size_t cap); /* "" on failure */
-/* Sets the congestion control called `wanted`. If `wanted` is "" and both ends have the same
- * address, and so are on this host, replaces bbr by a control without pacing. */
+int sys_sock_congestion_get(int fd, char *buf, size_t cap); /* buf is "" on failure */
+/* Sets the congestion control called `wanted`. If `wanted` is "" and both ends of the connection
+ * have the same address, replaces bbr by a congestion control without pacing. */
 void sys_sock_congestion_fit(int fd, const char *wanted);
-int sys_sock_error(int fd); /* reads and clears SO_ERROR */
+int sys_sock_error(int fd); /* returns SO_ERROR and clears it */
 
-/* Returns in *out_local the source address that the kernel's routes choose for packets to
- * `remote`, through `device` unless that is NULL or "". Returns 0, or -1 if it cannot be found,
- * as without a route. Sends nothing; does not set the last error. */
+/* Finds the source address that the kernel's routes choose for packets to `remote`. The packets
+ * leave through `device`, unless that is NULL or "". Returns 0, or -1 if there is none, for example
+ * without a route. Sends nothing, and does not set the last error. */
 int sys_sock_source(const struct sockaddr_storage *remote, const char *device,
 		    struct sockaddr_storage *out_local);
 

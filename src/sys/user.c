@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * process_vm_readv and _writev on our own process. The user's memory is always the local side,
- * which the kernel accesses as in any system call, so memory of devices works too; our memory is
- * the remote side, whose pages it looks up. If a sandbox forbids these calls, a pipe is used.
+ * Copies from and to memory of the application with process_vm_readv() and process_vm_writev() on
+ * this process. The user's memory is always the local side, which the kernel accesses as in any
+ * other system call; so memory of devices works. The library's memory is the remote side, whose
+ * pages the kernel looks up. If a sandbox forbids these calls, a pipe is used.
  */
 #include "sys/user.h"
 
@@ -19,8 +20,9 @@
 
 _Atomic int sys_user_by_pipe;
 
-/* Moves one part through the pipe; returns how many bytes arrived. What was not read stays in the
- * pipe, which the caller then closes. */
+/* Writes at most `n` bytes from `from` to the pipe and reads them into `to`. Returns the number of
+ * bytes read. If that is less than `n`, the caller must close the pipe, because it may contain
+ * bytes. */
 static size_t copy_part_by_pipe(const int fd[2], void *to, const void *from, size_t n)
 {
 	ssize_t in, got;
@@ -60,8 +62,8 @@ static size_t copy_by_pipe(void *to, const void *from, size_t n)
 	return done;
 }
 
-/* Copies n bytes between `user` and `ours`: to `user` if to_user is 1, else from it. Returns the
- * number of bytes copied. */
+/* Copies `n` bytes from `ours` to `user` if to_user is 1, otherwise from `user` to `ours`. Returns
+ * the number of bytes copied. */
 static size_t copy_by_kernel(void *user, void *ours, size_t n, int to_user)
 {
 	int saved = errno;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Look-ups in the graph of a machine, distances, and comparison. */
+/* Looks up devices in the graph of a machine, computes distances, and compares two graphs. */
 #include "topo/graph.h"
 
 #include <stdio.h>
@@ -79,7 +79,8 @@ tcpx_status topo_add_nic(struct topo *topo, pci_addr pci, const char *name)
 	return TCPX_OK;
 }
 
-/* Returns the only NUMA node of the machine; TOPO_NUMA_UNKNOWN: there are several or none. */
+/* Returns the id of the machine's only NUMA node, or TOPO_NUMA_UNKNOWN if it has several or
+ * none. */
 static int only_node(const struct topo *topo)
 {
 	return topo->nnodes == 1 ? topo->nodes[0].id : TOPO_NUMA_UNKNOWN;
@@ -95,8 +96,8 @@ const char *topo_node_cpus(const struct topo *topo, int node)
 	return NULL;
 }
 
-/* Whether two nodes are known and the same; on a machine with one node an unknown node is that
- * node. */
+/* Whether two nodes are the same. An unknown node is not the same as any other, except on a machine
+ * with only one node, where it is that node. */
 static int same_node(const struct topo *topo, int a, int b)
 {
 	if (a == TOPO_NUMA_UNKNOWN)
@@ -120,8 +121,8 @@ enum topo_distance topo_distance(const struct topo *topo, const struct topo_plac
 		common++;
 	if (!common)
 		return TOPO_PHB;
-	/* Below one switch, two devices have its upstream bridge in common, and a downstream
-	 * bridge each. */
+	/* Two devices below one switch have the switch's upstream bridge in common, and each has a
+	 * downstream bridge of its own. */
 	return a->nbridges - common <= 1 && b->nbridges - common <= 1 ? TOPO_PIX : TOPO_PXB;
 }
 
@@ -132,8 +133,8 @@ const char *topo_distance_name(enum topo_distance distance)
 	return names[distance];
 }
 
-/* Whether a device has the same bridges, host bridge and NUMA node in two graphs, of which topo
- * is one. On a machine with one node an unknown node is no difference. */
+/* Whether a device has the same bridges, host bridge and NUMA node in two graphs. `topo` is one of
+ * the two. On a machine with only one node, an unknown node is equal to any other. */
 static int same_place(const struct topo *topo, const struct topo_place *a,
 		      const struct topo_place *b)
 {
@@ -145,8 +146,8 @@ static int same_place(const struct topo *topo, const struct topo_place *a,
 	return a->numa == b->numa || (!known && topo->nnodes == 1);
 }
 
-/* Writes a difference for topo_same to why: what differs, and the address of the device (PCI_NONE:
- * it is no device). Returns 0. */
+/* Writes to `why` what differs between two graphs, and the address of the device unless `pci` is
+ * PCI_NONE. Returns 0, the result of topo_same. */
 static int report_difference(char *why, size_t cap, const char *what, pci_addr pci)
 {
 	char text[PCI_TEXT_MAX];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CPUs near a GPU and a NIC, within the cpuset of the process. */
+/* Chooses CPUs near a GPU and a NIC, among those that the process may use. */
 #include "topo/nearby.h"
 
-/* *out_cpus: the allowed CPUs of the NUMA node of the place. Returns 0 if there are none or the
- * node is unknown; *out_cpus is then unchanged. */
+/* Sets *out_cpus to the allowed CPUs in the NUMA node of `place` and returns 1. Returns 0, and
+ * leaves *out_cpus unchanged, if there are none or the node is unknown. */
 static int node_cpus(const struct topo *topo, const struct topo_place *place,
 		     const struct cpus *allowed, struct cpus *out_cpus)
 {
@@ -33,7 +33,7 @@ enum topo_near topo_place_cpus(const struct topo *topo, pci_addr gpu, pci_addr n
 	return TOPO_NEAR_ANY;
 }
 
-/* *out_cpus: the allowed CPUs of a node; returns how many. */
+/* Sets *out_cpus to the allowed CPUs of a node, and returns their number. */
 static unsigned allowed_node_cpus(const struct topo_node *node, const struct cpus *allowed,
 				  struct cpus *out_cpus)
 {

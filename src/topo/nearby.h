@@ -1,33 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses the CPUs for threads that serve a GPU and a NIC: near both, among those that the process
- * may use. Only computes from the graph; the caller binds its threads. */
+/* Chooses the CPUs for threads that serve a GPU and a NIC: near both, and among those that the
+ * process may use. The functions only compute; the caller binds its threads to the CPUs. */
 #ifndef TOPO_NEARBY_H
 #define TOPO_NEARBY_H
 
 #include "base/cpus.h"
 #include "topo/graph.h"
 
-/* How near the chosen CPUs are. */
+/* Which CPUs were chosen. */
 enum topo_near {
-	TOPO_NEAR_NIC, /* CPUs of the NIC's NUMA node */
-	/* CPUs of the GPU's node, because the NIC's is unknown or has no allowed CPUs */
+	TOPO_NEAR_NIC, /* allowed CPUs of the NIC's NUMA node */
+	/* allowed CPUs of the GPU's node, because the NIC's node is unknown or has none */
 	TOPO_NEAR_GPU,
-	TOPO_NEAR_ANY, /* all allowed CPUs, because neither node is known and has allowed CPUs */
+	TOPO_NEAR_ANY, /* all allowed CPUs, because neither node is known and has any of them */
 };
 
 /*
- * *out_cpus: those of the allowed CPUs (the cpuset of the process) that are near nic, else near
- * gpu, else all; returns which. nic and gpu may be PCI_NONE or not in the graph. out_cpus may be
- * the same as allowed. *out_cpus is empty only if allowed is.
+ * Chooses among the CPUs in `allowed`, the cpuset of the process. Sets *out_cpus to those of the
+ * NIC's node, else to those of the GPU's node, else to all. Returns which of the three it chose.
+ * `nic` and `gpu` may be PCI_NONE or missing in the graph. out_cpus may be equal to `allowed`.
+ * *out_cpus becomes empty only if `allowed` is empty.
  */
 enum topo_near topo_place_cpus(const struct topo *topo, pci_addr gpu, pci_addr nic,
 			       const struct cpus *allowed, struct cpus *out_cpus);
 
 /*
- * Returns the node for the thread with this index among count threads that serve all NICs;
- * *out_cpus: the allowed CPUs of that node. Threads are spread over the nodes in order, in
- * proportion to the allowed CPUs of each node. If no node has allowed CPUs: TOPO_NUMA_UNKNOWN and
- * all allowed CPUs.
+ * Chooses a NUMA node for thread number `index` of the `count` threads that serve all NICs. The
+ * threads are spread over the nodes in proportion to the allowed CPUs of each node. Sets *out_cpus
+ * to the allowed CPUs of the node, and returns its id. If no node has allowed CPUs, sets *out_cpus
+ * to all allowed CPUs and returns TOPO_NUMA_UNKNOWN.
  */
 int topo_place_worker(const struct topo *topo, const struct cpus *allowed, unsigned index,
 		      unsigned count, struct cpus *out_cpus);

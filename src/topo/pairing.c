@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the owner NIC of each GPU: RxDM's preset or the nearest NIC, checked against RxDM's
- * answers. */
+/* Finds the owner NIC of each GPU, from RxDM's preset or by distance, and checks it against RxDM's
+ * answers. Also finds the routes by which a GPU can receive. */
 #include "topo/pairing.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-#define QUEUES_MAX 64 /* most queues of a GPU that are compared */
+#define QUEUES_MAX 64 /* further queues of a GPU are not compared */
 
 /* RxDM's preset "a3vm": the PCI bus of each NIC and of its two GPUs. Domain, device and function
  * are 0. */
@@ -32,7 +32,7 @@ static int preset_exists(const struct topo *topo)
 	return 1;
 }
 
-/* Returns the NIC that the preset assigns to a GPU; NULL: the preset does not name the GPU. */
+/* Returns the NIC that the preset assigns to a GPU, or NULL if the preset does not name the GPU. */
 static const struct topo_nic *preset_nic(const struct topo *topo, pci_addr gpu)
 {
 	for (unsigned i = 0; i < PRESET_NICS; i++)
@@ -42,8 +42,8 @@ static const struct topo_nic *preset_nic(const struct topo *topo, pci_addr gpu)
 	return NULL;
 }
 
-/* Returns the NIC with the least distance to a GPU, of several the one with the lowest address;
- * NULL: the distance to every NIC is unknown. */
+/* Returns the NIC with the smallest distance to a GPU; among several, the one with the lowest
+ * address. Returns NULL if the distance to every NIC is unknown. */
 static const struct topo_nic *nearest_nic(const struct topo *topo, const struct topo_gpu *gpu)
 {
 	enum topo_distance least = TOPO_FAR;
@@ -67,7 +67,7 @@ static void set_owner(struct topo_owner *owner, const struct topo_nic *nic, enum
 	snprintf(owner->nic_name, sizeof(owner->nic_name), "%s", nic ? nic->name : "");
 }
 
-/* RxDM's queues of a GPU. */
+/* The queues of a GPU, as RxDM reports them. */
 struct queues {
 	int32_t ids[QUEUES_MAX];
 	unsigned count;
@@ -82,8 +82,8 @@ static int have_common_queue(const struct queues *a, const struct queues *b)
 	return 0;
 }
 
-/* Whether GPU `at` has a queue in common with another GPU of the same NIC, which cannot be if the
- * NIC owns both. */
+/* Whether GPU number `at` and another GPU of the same owner NIC have a queue in common. They cannot
+ * if the NIC really owns both. */
 static int is_contradicted(const struct topo_pairs *pairs, const struct queues *queues, unsigned at)
 {
 	const struct topo_owner *owner = &pairs->owners[at];
@@ -95,8 +95,9 @@ static int is_contradicted(const struct topo_pairs *pairs, const struct queues *
 	return 0;
 }
 
-/* Replaces the owners from this source that RxDM's queues contradict. First finds all contradicted
- * owners, then replaces each: by the nearest NIC if the source was the preset, else by none. */
+/* Replaces the owners that were found from `source` and that RxDM's queues contradict. An owner
+ * from the preset is replaced by the nearest NIC, any other owner by none. All contradicted owners
+ * are found before the first is replaced. */
 static void drop_contradicted(const struct topo *topo, struct topo_pairs *pairs,
 			      const struct queues *queues, enum topo_source source)
 {
@@ -204,7 +205,8 @@ tcpx_status topo_pairing_check(const struct topo_pairs *pairs, pci_addr nic, pci
 	return error_next("use --nic %s for this GPU; TCPX_PAIRING=off tries it anyway", name);
 }
 
-/* Returns the k-th GPU that the NIC owns, in the order of addresses; PCI_NONE: it owns no more. */
+/* Returns GPU number `k`, by address, of those that the NIC owns. Returns PCI_NONE if the NIC owns
+ * at most `k` GPUs. */
 static pci_addr gpu_of_nic(const struct topo_pairs *pairs, pci_addr nic, unsigned k)
 {
 	for (unsigned i = 0; i < pairs->count; i++)
@@ -213,7 +215,7 @@ static pci_addr gpu_of_nic(const struct topo_pairs *pairs, pci_addr nic, unsigne
 	return PCI_NONE;
 }
 
-/* Returns the index of a GPU among the GPUs of its owner NIC; 0 if it has no owner. */
+/* Returns the index of a GPU among the GPUs of its owner NIC, or 0 if it has no owner. */
 static unsigned rank_in_nic(const struct topo_pairs *pairs, pci_addr gpu)
 {
 	const struct topo_owner *owner = topo_owner_of(pairs, gpu);
@@ -224,8 +226,8 @@ static unsigned rank_in_nic(const struct topo_pairs *pairs, pci_addr gpu)
 	return rank;
 }
 
-/* Returns the GPU into whose memory the packets for `gpu` go if they arrive through `nic`;
- * PCI_NONE: none can take them. */
+/* Returns the GPU into whose memory the packets for `gpu` go when they arrive through `nic`.
+ * Returns PCI_NONE if no GPU of `nic` can receive them for `gpu`. */
 static pci_addr landing_gpu(const struct topo_pairs *pairs, const struct topo_gpus *gpus,
 			    pci_addr nic, pci_addr gpu)
 {
@@ -263,8 +265,8 @@ tcpx_status topo_route(const struct topo_pairs *pairs, const struct topo_gpus *g
 	return TCPX_OK;
 }
 
-/* Of the NICs that own a GPU, returns the one with the lowest address above `last`; PCI_NONE:
- * there is none. */
+/* Returns the lowest address above `last` of a NIC that owns a GPU, or PCI_NONE if there is
+ * none. */
 static pci_addr next_nic(const struct topo_pairs *pairs, pci_addr last)
 {
 	pci_addr least = PCI_NONE;

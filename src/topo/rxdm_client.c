@@ -15,14 +15,15 @@
 #include "base/error.h"
 #include "sys/fd.h"
 
-/* One query under way. */
+/* One query to RxDM. */
 struct rxdm_query {
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	int64_t deadline_ns;
 	int fd;
 };
 
-/* Sets the next step of the last error by its status; returns the status. */
+/* Sets the advice of the last error if there is a specific one for the status. Returns the
+ * status. */
 static tcpx_status rxdm_next_step(tcpx_status status, const struct rxdm_query *q)
 {
 	switch ((int)status) {
@@ -42,7 +43,7 @@ static tcpx_status rxdm_next_step(tcpx_status status, const struct rxdm_query *q
 	return status;
 }
 
-/* Sets and returns the error that a step of a query failed with this errno. */
+/* Sets and returns the error of a query whose step `step` failed with errno `err`. */
 static tcpx_status rxdm_failed(const struct rxdm_query *q, const char *step, int err)
 {
 	tcpx_status status = TCPX_ERR_SYSTEM;
@@ -59,8 +60,8 @@ static tcpx_status rxdm_failed(const struct rxdm_query *q, const char *step, int
 	return rxdm_next_step(status, q);
 }
 
-/* Limits the next call on the socket to the time that is left. option: SO_SNDTIMEO or SO_RCVTIMEO.
- * Returns -1 if no time is left (errno EAGAIN) or the option cannot be set. */
+/* Limits the next call on the socket to the time until the deadline. `option` is SO_SNDTIMEO or
+ * SO_RCVTIMEO. Returns -1 if no time is left (errno EAGAIN), or if the option cannot be set. */
 static int set_timeout(const struct rxdm_query *q, int option)
 {
 	int64_t left_ns = q->deadline_ns - clock_now_ns();
@@ -127,8 +128,8 @@ static tcpx_status build_path(struct rxdm_query *q, const char *prefix, const ch
 	return TCPX_OK;
 }
 
-/* Connects to RxDM; while its backlog is full, waits until the deadline. The address length passed
- * to connect() does not include a NUL byte. */
+/* Connects to RxDM. Waits until the deadline if the backlog of RxDM's socket is full. RxDM's
+ * address is the path without its NUL byte, so the length passed to connect() excludes the NUL. */
 static tcpx_status connect_rxdm(struct rxdm_query *q)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -148,7 +149,8 @@ static tcpx_status connect_rxdm(struct rxdm_query *q)
 	return rc ? rxdm_failed(q, "reach", errno) : TCPX_OK;
 }
 
-/* Sends the message, reads the answer into body and decodes it; *out_answer points into body. */
+/* Connects, sends the message, reads the answer into `body` and decodes it. Texts in *out_answer
+ * point into `body`. */
 static tcpx_status exchange_messages(struct rxdm_query *q, const struct wire_rxdm *message,
 				     uint8_t body[WIRE_RXDM_BODY_MAX], struct wire_rxdm *out_answer)
 {
@@ -186,8 +188,9 @@ static tcpx_status query_rxdm(const char *prefix, const char *name, const struct
 	return status;
 }
 
-/* Sets and returns the error for an answer that does not have the expected kind. ERR_NOT_FOUND: it
- * is a refusal, and the error has RxDM's words; ERR_PROTOCOL: it has no words. */
+/* Sets and returns the error for an answer of an unexpected kind. Returns ERR_NOT_FOUND if the
+ * answer has a text, which makes it a refusal; the error quotes the text. Otherwise returns
+ * ERR_PROTOCOL. */
 static tcpx_status refusal_error(const struct wire_rxdm *answer, const char *gpu)
 {
 	const uint8_t *words = answer->bytes_len ? answer->bytes : answer->words;

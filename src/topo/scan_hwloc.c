@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes the graph of a machine by hwloc. */
+/* Makes the graph of a machine with the library hwloc. */
 #include "topo/scan_hwloc.h"
 
 #include <errno.h>
@@ -13,8 +13,8 @@
 #ifdef TCPX_WITH_HWLOC
 #include <hwloc.h>
 
-/* Fills in the place of a PCI device: its address, the bridges above it, its host bridge and node.
- * Returns -1 if there are too many bridges. */
+/* Fills in the place of a PCI device: its address, the bridges above it, its host bridge and NUMA
+ * node. Returns 0, or -1 if it has more than TOPO_BRIDGES_MAX bridges above it. */
 static int hwloc_place(hwloc_topology_t hwloc, hwloc_obj_t pci, struct topo_place *out)
 {
 	const struct hwloc_pcidev_attr_s *at = &pci->attr->pcidev;
@@ -97,8 +97,8 @@ static void hwloc_nodes(hwloc_topology_t hwloc, struct topo *topo)
 	}
 }
 
-/* Loads the topology with all devices and bridges, including CPUs that this process may not use,
- * but without the components of hwloc that start a driver to find more devices. */
+/* Loads hwloc's topology. It includes all devices and bridges, and CPUs that this process may not
+ * use. hwloc's components that start a driver to find devices are disabled. Returns 0 or -1. */
 static int load_hwloc(hwloc_topology_t hwloc)
 {
 	static const char *const drivers[] = {"cuda", "nvml", "opencl", "gl", "rsmi", "levelzero"};

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes the graph of a machine from sysfs, or from a recording of it: reads only files below
- * root. */
+/* Makes the graph of a machine from sysfs, or from a recorded sysfs tree. */
 #include "topo/scan.h"
 
 #include <ctype.h>
@@ -18,8 +17,8 @@
 #include "base/error.h"
 #include "sys/fd.h"
 
-/* Reads the first line of folder/name into text, without the line feed. Returns 0, or -1 if the
- * file cannot be read; text is then "". */
+/* Reads the first line of the file folder/name into `text`, without the line feed. Returns 0.
+ * Returns -1 if the file cannot be read; `text` is then "". */
 static int read_line(const char *folder, const char *name, char *text, size_t cap)
 {
 	char path[PATH_MAX];
@@ -32,15 +31,15 @@ static int read_line(const char *folder, const char *name, char *text, size_t ca
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -1;
-	got = read(fd, text, cap - 1); /* one read returns a whole sysfs file */
+	got = read(fd, text, cap - 1); /* one read() returns a whole file of sysfs */
 	sys_fd_close(fd);
 	text[got < 0 ? 0 : got] = '\0';
 	text[strcspn(text, "\n")] = '\0';
 	return got < 0 ? -1 : 0;
 }
 
-/* Returns the number that a file contains; `without` if there is no such file, or it contains
- * anything else. */
+/* Returns the number in the file folder/name. Returns `without` if there is no such file or it does
+ * not contain a number. */
 static long read_number(const char *folder, const char *name, long without)
 {
 	char text[64], *end;
@@ -53,7 +52,8 @@ static long read_number(const char *folder, const char *name, long without)
 	return end == text || *end || errno ? without : value;
 }
 
-/* Parses "pciDDDD:BB", the name of a host bridge's folder. Returns -1 if name is another one. */
+/* Parses "pciDDDD:BB", the name of a host bridge's folder. Returns 0, or -1 if it is another
+ * name. */
 static int parse_root(const char *name, uint64_t *out_root)
 {
 	unsigned domain, bus;
@@ -65,9 +65,9 @@ static int parse_root(const char *name, uint64_t *out_root)
 	return 0;
 }
 
-/* Finds the place of a device from the folders above it:
- * .../pci0000:00/BRIDGE/.../FUNCTION[/virtio0]. Modifies real. Returns -1 if the device is not a
- * PCI device, or has too many bridges above it. */
+/* Finds the place of a device from its path in sysfs, which names all folders above it:
+ * .../pci0000:00/BRIDGE/.../FUNCTION[/virtio0]. Modifies the text `real`. Returns 0, or -1 if the
+ * device is not a PCI device or has too many bridges above it. */
 static int place_from_path(char *real, struct topo_place *place)
 {
 	pci_addr path[TOPO_BRIDGES_MAX + 1], addr;
@@ -95,8 +95,8 @@ static int place_from_path(char *real, struct topo_place *place)
 	return 0;
 }
 
-/* Finds the place of the device to which the symbolic link at `link` leads, and the folder of its
- * PCI function. Returns -1 if it is not a PCI device. */
+/* Finds the place of the device that the symbolic link points to, and writes the folder of its PCI
+ * function to `folder`. Returns 0, or -1 if the device is not a PCI device. */
 static int place_from_link(const char *root, const char *link, struct topo_place *place,
 			   char folder[PATH_MAX])
 {
@@ -118,7 +118,7 @@ static int place_from_link(const char *root, const char *link, struct topo_place
 	return 0;
 }
 
-/* Sets the name of the driver to which the link "driver" in folder leads. */
+/* Sets nic->driver to the name of the driver that the symbolic link folder/driver points to. */
 static void read_driver(const char *folder, struct topo_nic *nic)
 {
 	char path[PATH_MAX], target[PATH_MAX];
@@ -152,15 +152,15 @@ void topo_nic_facts(const char *root, struct topo_nic *nic)
 		read_driver(device, nic);
 	read_line(folder, "address", nic->mac, sizeof(nic->mac));
 	read_line(folder, "operstate", nic->state, sizeof(nic->state));
-	/* "speed" is -1, or cannot be read, while the NIC is down */
+	/* The file "speed" contains -1 or cannot be read while the NIC is down. */
 	number = read_number(folder, "speed", 0);
 	nic->speed_mbps = number > 0 ? (uint64_t)number : 0;
 	number = read_number(folder, "mtu", 0);
 	nic->mtu = number > 0 && number < 1 << 20 ? (unsigned)number : 0;
 }
 
-/* Builds the paths of an interface: its folder, and the link to its device. Returns -1 if a name
- * is too long. */
+/* Writes the path of an interface's folder to `at`, and that of the link to its device to `link`.
+ * Returns 0, or -1 if the name or path is too long. */
 static int interface_paths(const char *root, const char *name, char at[PATH_MAX],
 			   char link[PATH_MAX + 8])
 {
@@ -172,7 +172,8 @@ static int interface_paths(const char *root, const char *name, char at[PATH_MAX]
 	return 0;
 }
 
-/* Adds an interface without a PCI function. Skips loopback and files that are not interfaces. */
+/* Adds an interface that has no PCI function. Skips interfaces of a PCI function, loopback, and
+ * files that are not interfaces. */
 static void add_virtual(struct topo *topo, const char *root, const char *name)
 {
 	char at[PATH_MAX], link[PATH_MAX + 8], folder[PATH_MAX];
@@ -195,7 +196,7 @@ static void add_virtual(struct topo *topo, const char *root, const char *name)
 	topo->nvirtuals++;
 }
 
-/* Adds an interface of a PCI function; skips others. */
+/* Adds an interface of a PCI function. Skips other interfaces. */
 static void add_nic(struct topo *topo, const char *root, const char *name)
 {
 	char at[PATH_MAX], link[PATH_MAX + 8], folder[PATH_MAX];
@@ -214,8 +215,8 @@ static void add_nic(struct topo *topo, const char *root, const char *name)
 	topo_nic_facts(root, nic);
 }
 
-/* Adds a PCI device if it is a display controller of NVIDIA (class 0x03, with outputs or
- * without); skips others. */
+/* Adds a PCI device if it is a GPU of NVIDIA (a display controller: class 0x03, with or without
+ * outputs). Skips other devices. */
 static void add_gpu(struct topo *topo, const char *root, const char *name)
 {
 	char link[PATH_MAX], folder[PATH_MAX];
@@ -237,7 +238,7 @@ static void add_gpu(struct topo *topo, const char *root, const char *name)
 		topo->ngpus++;
 }
 
-/* Adds a NUMA node; skips files that are not nodes, and nodes for which there is no room. */
+/* Adds a NUMA node. Skips files that are not nodes, and nodes for which the graph has no room. */
 static void add_node(struct topo *topo, const char *root, const char *name)
 {
 	struct topo_node *node = &topo->nodes[topo->nnodes];
@@ -250,13 +251,13 @@ static void add_node(struct topo *topo, const char *root, const char *name)
 		return;
 	if (read_line(folder, "cpulist", node->cpus, sizeof(node->cpus)))
 		return;
-	/* a text that fills the buffer was truncated, perhaps inside a number */
+	/* A text that fills the buffer may have been cut in the middle of a number. */
 	if (strlen(node->cpus) == sizeof(node->cpus) - 1)
 		node->cpus[0] = '\0';
 	topo->nnodes++;
 }
 
-/* Calls `take` for each file in a folder below root; a missing folder has none. */
+/* Calls `take` for each file in root/folder. Does nothing if that folder does not exist. */
 static void for_each_entry(struct topo *topo, const char *root, const char *folder,
 			   void (*take)(struct topo *topo, const char *root, const char *name))
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Payloads of control frames: FENCE, LOCAL, RAILS. Layout: docs/design/wire-frames.md. */
+/* Payloads of the control frames FENCE, LOCAL and RAILS. Layout: docs/design/wire-frames.md. */
 #include "base/error.h"
 #include "wire/control.h"
 
-#define STATUS_LOWEST 99 /* lowest status that a peer may send, negated */
+#define STATUS_LOWEST 99 /* largest negated status that a refusal may have */
 
 void wire_put_refusal(struct wire_out *o, uint64_t seq, tcpx_status status)
 {

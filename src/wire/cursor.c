@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bounded output: the functions of out.h. */
+/* The functions of out.h, which write bytes for the wire to a buffer of fixed size. */
 #include "wire/cursor.h"
 
-/* Reserves the next len bytes and returns their address. NULL, and o becomes bad: they do not
- * fit. */
+/* Reserves the next `len` bytes of the buffer and returns their address. If they do not fit,
+ * returns NULL and sets o->bad. */
 static uint8_t *reserve_bytes(struct wire_out *o, size_t len)
 {
 	uint8_t *p = o->pos;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bounded cursors, the only way in which bytes of the wire are parsed. Everything is
- * little-endian. A step past the end sets `bad`, returns zero and, except in a varint, does not
- * move the cursor; the caller checks `bad` once at the end. A length is compared with the number
- * of bytes that are left, so a huge or wrapped one cannot pass.
+ * Cursors that read bytes from the wire without leaving the buffer; no other code parses such
+ * bytes. All numbers are little-endian. A read past the end sets `bad`, returns 0 and, except for a
+ * varint, does not move the cursor. The caller checks `bad` once, after all reads. A length is
+ * compared with the number of bytes left, so that a huge length cannot wrap.
  */
 #ifndef WIRE_CURSOR_H
 #define WIRE_CURSOR_H
@@ -14,7 +14,7 @@
 
 #include "wire/out.h"
 
-/* A cursor for reading. `bad` is 1 after a step past the end, or after a malformed value. */
+/* A cursor for reading. `bad` is 1 after a read past the end or of a malformed value. */
 struct wire_cursor {
 	const uint8_t *pos, *end;
 	int bad;
@@ -22,7 +22,7 @@ struct wire_cursor {
 
 static inline struct wire_cursor wire_cursor_of(const void *buf, size_t len)
 {
-	/* an empty payload is NULL, and even NULL + 0 is undefined */
+	/* `buf` is NULL for an empty payload, and NULL + 0 is undefined in C */
 	struct wire_cursor c = {buf, len ? (const uint8_t *)buf + len : buf, 0};
 
 	return c;
@@ -33,7 +33,7 @@ static inline size_t wire_left(const struct wire_cursor *c)
 	return (size_t)(c->end - c->pos);
 }
 
-/* Takes the next `len` bytes and returns their address. NULL: fewer are left. */
+/* Moves past the next `len` bytes and returns their address. Returns NULL if fewer are left. */
 static inline const uint8_t *wire_take(struct wire_cursor *c, size_t len)
 {
 	const uint8_t *p = c->pos;
@@ -88,8 +88,8 @@ static inline void wire_get_bytes(struct wire_cursor *c, void *out, size_t len)
 		memset(out, 0, len);
 }
 
-/* Reads a number of seven bits per byte, low ones first; the top bit of a byte says that more bytes
- * follow. An encoding that is not the shortest one of its number makes the cursor bad. */
+/* Reads a varint: seven bits of a number per byte, the lowest first. The top bit of a byte says
+ * that more bytes follow. An encoding that is longer than necessary makes the cursor bad. */
 static inline uint64_t wire_get_varint(struct wire_cursor *c)
 {
 	uint64_t value = 0;

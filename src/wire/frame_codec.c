@@ -5,13 +5,13 @@
 #include "wire/cursor.h"
 #include "wire/frame_codec.h"
 
-#define CRC_COVERS 60 /* bytes of the header before its crc */
+#define CRC_COVERS 60 /* bytes of the header that its crc covers */
 #define FLAGS_KNOWN (FRAME_F_ACK | FRAME_F_STAGED | FRAME_F_REF | FRAME_F_MSG | FRAME_F_RESERVED)
 
 enum { HAS_NONE = 0, IS_TYPE = 1, HAS_TABLE = 2, HAS_PAYLOAD = 4, IS_CONTROL = 8, MAY_REF = 16 };
 
-/* What a frame of each type may have; 0: unknown type. With MAY_REF the flags FRAME_F_REF and
- * FRAME_F_MSG are allowed, one at a time. */
+/* What a frame of each type may have; 0 for an unknown type. MAY_REF allows either FRAME_F_REF or
+ * FRAME_F_MSG. */
 static const uint8_t shapes[256] = {
 	[FRAME_DATA] = IS_TYPE | HAS_TABLE | HAS_PAYLOAD | MAY_REF,
 	[FRAME_RDATA] = IS_TYPE | HAS_PAYLOAD | MAY_REF,
@@ -58,15 +58,15 @@ void wire_frame_encode(const struct frame *frame, uint8_t out[FRAME_HEADER_BYTES
 	wire_put_uint(&o, crc32c(0, out, CRC_COVERS), 4);
 }
 
-/* Whether the frame is a chunk by reference, whose payload does not follow: the last part of its
+/* Whether the frame is a chunk by reference. Its payload does not follow; the last part of its
  * table says where the payload is. */
 static int is_ref(const struct frame *frame)
 {
 	return frame->flags & FRAME_F_REF && shapes[frame->type] & HAS_PAYLOAD;
 }
 
-/* Checks that the type is known, and that the lengths of table and payload are within the limits
- * of the type; of a chunk by reference, also the length of the last part of the table. */
+/* Checks that the type is known, and that table and payload are not longer than the type allows.
+ * For a chunk by reference, also checks the length of the table's last part (`follows`). */
 static tcpx_status check_shape(const struct frame *frame)
 {
 	unsigned shape = shapes[frame->type];
@@ -74,7 +74,7 @@ static tcpx_status check_shape(const struct frame *frame)
 
 	if (shape & HAS_TABLE)
 		table_max = FRAME_TABLE_MAX;
-	/* the table has only the part that says where the payload is */
+	/* the table contains nothing but the part that says where the payload is */
 	else if (is_ref(frame))
 		table_max = frame->follows < FRAME_TABLE_MAX ? frame->follows : FRAME_TABLE_MAX;
 

@@ -9,13 +9,14 @@
 /* Writes a header of FRAME_HEADER_BYTES, including its crc. */
 void wire_frame_encode(const struct frame *frame, uint8_t out[FRAME_HEADER_BYTES]);
 
-/* Reads a header. ERR_CORRUPT: wrong crc; ERR_VERSION: another frame version; ERR_PROTOCOL: unknown
- * type, unknown flags, or a table or payload that the type does not allow or that is longer than it
- * may be (control types: FRAME_CONTROL_MAX). */
+/* Decodes a header. Returns ERR_CORRUPT if the crc is wrong, ERR_VERSION for another frame version,
+ * ERR_PROTOCOL if the type or a flag is unknown, or if table or payload is longer than the type
+ * allows. Control frames have at most FRAME_CONTROL_MAX bytes of payload. */
 tcpx_status wire_frame_decode(const uint8_t in[FRAME_HEADER_BYTES], struct frame *out_frame);
 
 void wire_trailer_encode(const struct frame_trailer *trailer, uint8_t out[FRAME_TRAILER_BYTES]);
-/* Reads a trailer. ERR_PROTOCOL: an unknown status, or a sequence other than expected_seq. */
+/* Decodes a trailer. Returns ERR_PROTOCOL if the status is unknown, or the sequence is not
+ * expected_seq. */
 tcpx_status wire_trailer_decode(const uint8_t in[FRAME_TRAILER_BYTES], uint64_t expected_seq,
 				struct frame_trailer *out_trailer);
 

@@ -9,7 +9,7 @@
 #define FIXED_BYTES 136	  /* bytes before the TLV fields */
 #define HELLO_MIN (FIXED_BYTES + WIRE_PROOF_BYTES)
 #define MESSAGES_BYTES 16
-/* features that a peer may require */
+/* features that a peer may set in `required` */
 #define FEATURES_KNOWN (WIRE_FEATURE_LOCAL | WIRE_FEATURE_RESERVED)
 
 enum hello_tlv {
@@ -20,7 +20,7 @@ enum hello_tlv {
 	TLV_MESSAGES = 5,
 	TLV_KEY = 6,
 	TLV_EXCHANGE = 7,
-	TLV_SIGNATURE = 8, /* written last */
+	TLV_SIGNATURE = 8, /* the last field */
 	TLV_COVER = 9,
 };
 
@@ -51,7 +51,7 @@ size_t wire_hello_encode(const struct wire_hello *hello, uint8_t out[WIRE_HELLO_
 	size_t name_len = strnlen(hello->name, TCPX_NAME_MAX), total;
 
 	wire_put_uint(&o, MAGIC, 4);
-	wire_put_uint(&o, 0, 4); /* the length, filled in below */
+	wire_put_uint(&o, 0, 4); /* the length, written at the end of this function */
 	wire_put_uint(&o, hello->step, 1);
 	wire_put_uint(&o, hello->role, 1);
 	wire_put_uint(&o, hello->auth, 1);
@@ -104,19 +104,19 @@ size_t wire_hello_length(const uint8_t prefix[8])
 	return magic == MAGIC && len >= HELLO_MIN && len <= WIRE_HELLO_MAX ? len : 0;
 }
 
-/* Reads a budget, a field that occurs at most once, has 8 bytes and is not 0. Returns 0, or -1 if
- * malformed. */
+/* Reads a budget of 8 bytes, which may occur once. Returns 0, or -1 if the field is repeated,
+ * malformed or 0. */
 static int get_budget(struct wire_cursor *value, uint64_t *out)
 {
 	if (*out || wire_left(value) != 8)
 		return -1;
 	*out = wire_get_u64(value);
-	return *out ? 0 : -1; /* a budget of 0 is expressed by leaving the field out */
+	return *out ? 0 : -1; /* a sender leaves out a budget of 0 */
 }
 
-/* Reads the description of plugin channels, which occurs at most once. Returns 0, or -1 if
- * malformed, as it is with 0 channels, 0 bytes or a window of 0: no channels are expressed by
- * leaving the field out. */
+/* Reads the description of plugin channels, which may occur once. Returns 0, or -1 if the field is
+ * repeated or malformed, or if channels, bytes or window is 0. A sender without plugin channels
+ * leaves the field out. */
 static int get_messages(struct wire_cursor *value, struct wire_messages *out)
 {
 	if (out->channels || wire_left(value) != MESSAGES_BYTES)
@@ -128,11 +128,11 @@ static int get_messages(struct wire_cursor *value, struct wire_messages *out)
 	return out->channels && out->bytes && out->window ? 0 : -1;
 }
 
-/* Which fields of the identity a message has. */
+/* Bits that mark which identity fields a message contained. */
 enum { SEEN_KEY = 1, SEEN_EXCHANGE = 2, SEEN_SIGNATURE = 4 };
 
-/* Reads a field that occurs at most once and has exactly that size; `bit` marks it in *seen.
- * Returns 0, or -1 if malformed. */
+/* Reads a field of exactly `bytes` bytes, which may occur once, and sets `bit` in *seen. Returns 0,
+ * or -1 if the field is repeated or has another length. */
 static int get_once(struct wire_cursor *value, unsigned bit, unsigned *seen, uint8_t *out,
 		    size_t bytes)
 {
@@ -143,8 +143,8 @@ static int get_once(struct wire_cursor *value, unsigned bit, unsigned *seen, uin
 	return 0;
 }
 
-/* Whether the fields of an identity that were seen in a message are allowed: none, or, on a
- * control connection, exactly those that a message of its step has. */
+/* Whether a message may have exactly the identity fields in `seen`. A message without any is
+ * allowed. On a control connection, a message may have all fields of its step. */
 static bool identity_fits(const struct wire_hello *hello, unsigned seen)
 {
 	if (!seen)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connection info: what a session hands out so that a peer can reach and authenticate it. Layout:
+/* Connection infos, by which a peer reaches and authenticates a session. Layout:
  * docs/design/wire-frames.md. */
 #include "base/crc32c.h"
 #include "base/error.h"
@@ -10,7 +10,7 @@
 
 #define MAGIC 0x49504354u /* "TCPI" */
 #define VERSION 1
-#define FIXED_BYTES 88 /* bytes before the TLV fields */
+#define FIXED_BYTES 88 /* bytes before the fields */
 #define CRC_BYTES 4
 #define INFO_MIN 128
 
@@ -26,7 +26,7 @@ size_t wire_info_encode(const struct wire_info *info, void *out, size_t cap)
 	wire_put_uint(&o, VERSION, 1);
 	wire_put_uint(&o, 0, 1);
 	length = o;
-	wire_put_uint(&o, 0, 2); /* the length, filled in below */
+	wire_put_uint(&o, 0, 2); /* the length, written at the end of this function */
 	wire_put_bytes(&o, info->uuid, WIRE_UUID_BYTES);
 	wire_put_bytes(&o, info->incarnation, WIRE_UUID_BYTES);
 	wire_put_bytes(&o, info->reserved, WIRE_UUID_BYTES);
@@ -99,7 +99,8 @@ tcpx_status wire_info_decode(const void *buf, size_t len, struct wire_info *out_
 	struct wire_cursor c = wire_cursor_of(buf, len), tlvs;
 	struct wire_info info = {0};
 	uint8_t version, reserved;
-	/* not copied: nothing but the caller's copy of the secret remains */
+	/* The secret is not copied to a local variable, which would leave a second copy on the
+	 * stack. */
 	const uint8_t *fields, *secret;
 	tcpx_status status;
 

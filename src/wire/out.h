@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bounded output, the only way in which bytes of the wire are written; cursor.h reads them. */
+/* Writes bytes for the wire to a buffer without leaving it; no other code writes such bytes.
+ * cursor.h reads them. */
 #ifndef WIRE_OUT_H
 #define WIRE_OUT_H
 
@@ -7,9 +8,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#define WIRE_VARINT_MAX 10 /* bytes of a 64-bit varint */
+#define WIRE_VARINT_MAX 10 /* most bytes of a 64-bit varint */
 
-/* A buffer that is being filled. `bad` is 1 after something did not fit; that was not written. */
+/* A buffer that is being filled. `bad` is 1 after a write that did not fit; such a write does
+ * nothing else. */
 struct wire_out {
 	uint8_t *start, *pos, *end;
 	int bad;
@@ -27,12 +29,12 @@ static inline size_t wire_out_bytes(const struct wire_out *o)
 	return (size_t)(o->pos - o->start);
 }
 
-void wire_put_uint(struct wire_out *o, uint64_t value, unsigned bytes); /* bytes: 1 to 8 */
+void wire_put_uint(struct wire_out *o, uint64_t value, unsigned bytes); /* `bytes` is 1 to 8 */
 void wire_put_bytes(struct wire_out *o, const void *bytes, size_t len);
 void wire_put_zero(struct wire_out *o, size_t len);
 
-/* Writes a varint (wire_get_varint) to memory with room for WIRE_VARINT_MAX bytes; returns its
- * end. */
+/* Writes a varint, which wire_get_varint reads, to memory with room for WIRE_VARINT_MAX bytes.
+ * Returns the address after it. */
 static inline uint8_t *wire_varint(uint8_t *p, uint64_t value)
 {
 	while (value > 0x7f) {
@@ -43,7 +45,7 @@ static inline uint8_t *wire_varint(uint8_t *p, uint64_t value)
 	return p;
 }
 
-/* Maps signed numbers to unsigned ones, so that numbers near 0 have short varints: 0, -1, 1, -2
+/* Maps a signed number to an unsigned one, so that numbers near 0 have short varints: 0, -1, 1, -2
  * become 0, 1, 2, 3. */
 static inline uint64_t wire_zigzag(int64_t value)
 {

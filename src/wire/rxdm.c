@@ -9,18 +9,19 @@
 
 enum { FIELD_STATUS = 5 };
 
-/* Protobuf's wire types; the low three bits of a tag. */
+/* Protobuf's wire types, which are the low three bits of a field's tag. */
 enum form { FORM_VARINT = 0, FORM_8 = 1, FORM_BYTES = 2, FORM_4 = 5 };
 
-/* A field of a message. */
+/* A protobuf field. */
 struct field {
 	uint32_t number;
 	enum form form;
-	uint64_t value;		  /* FORM_VARINT */
-	struct wire_cursor bytes; /* FORM_BYTES */
+	uint64_t value;		  /* of a FORM_VARINT */
+	struct wire_cursor bytes; /* content of a FORM_BYTES */
 };
 
-/* Reads the next field. Returns 1; 0: no more, or malformed, and then c is bad. */
+/* Reads the next field. Returns 1, or 0 if there is none. Also returns 0, and sets c->bad, if the
+ * field is malformed. */
 static int get_field(struct wire_cursor *c, struct field *out)
 {
 	const uint8_t *bytes;
@@ -47,14 +48,14 @@ static int get_field(struct wire_cursor *c, struct field *out)
 		bytes = c->bad ? NULL : wire_take(c, len);
 		out->bytes = wire_cursor_of(bytes, bytes ? len : 0);
 		break;
-	default: /* a group, which is obsolete */
+	default: /* including groups, which protobuf has abandoned */
 		c->bad = 1;
 	}
 	return !c->bad;
 }
 
-/* Whether the field has this number. If it has, but its wire type is not `form`, c becomes bad
- * and 0 is returned. */
+/* Whether the field has this number and wire type. If it has the number with another wire type,
+ * sets c->bad and returns 0. */
 static int is_field(struct wire_cursor *c, const struct field *field, uint32_t number,
 		    enum form form)
 {
@@ -77,8 +78,8 @@ static void get_text(struct wire_cursor *c, const struct field *field, char *out
 	out[len] = '\0';
 }
 
-/* The functions from here on read a message that is the value of a field: `in` is that value, c the
- * message around it, which becomes bad if the inner one is malformed. */
+/* This function and those below read a message inside another message. `in` is the inner message,
+ * the value of a field. If it is malformed, the cursor `c` of the outer message becomes bad. */
 static void get_end(struct wire_cursor *c, struct wire_cursor in, struct wire_rxdm_end *out)
 {
 	struct field field;
@@ -143,8 +144,8 @@ static void get_queue(struct wire_cursor *c, uint64_t value, struct wire_rxdm *o
 		out->queues[out->nqueues++] = (int32_t)value;
 }
 
-/* Reads the queues: one number per field, or all in one field ("packed"); a protobuf reader must
- * accept both. */
+/* Reads queue numbers. A protobuf reader must accept one number per field, and all numbers in one
+ * field ("packed"). */
 static void get_queues(struct wire_cursor *c, struct wire_cursor in, struct wire_rxdm *out)
 {
 	struct field field;
@@ -268,8 +269,8 @@ static void put_text(struct wire_out *o, unsigned field, const char *text)
 	put_bytes(o, field, text, strnlen(text, WIRE_RXDM_TEXT_MAX));
 }
 
-/* Writes a message as the value of a field. It is encoded into a buffer of its own first, because
- * its length precedes it. */
+/* Writes the message `inner` as the value of a field. `inner` is already encoded, because its
+ * length must be written before it. */
 static void put_inner(struct wire_out *o, unsigned field, const struct wire_out *inner)
 {
 	put_bytes(o, field, inner->start, wire_out_bytes(inner));
@@ -377,14 +378,14 @@ size_t wire_rxdm_encode(const struct wire_rxdm *message, void *out, size_t cap)
 	return len;
 }
 
-/* Writes the C structure as x86-64 lays it out: an int, four bytes of padding, two numbers of 64
- * bits. */
+/* Writes the C structure as x86-64 lays it out: an int, four bytes of padding, and two 64-bit
+ * numbers. */
 void wire_rxdm_memory_encode(const struct wire_rxdm_memory *memory,
 			     uint8_t out[WIRE_RXDM_MEMORY_BYTES])
 {
 	struct wire_out o = wire_out_of(out, WIRE_RXDM_MEMORY_BYTES);
 
-	wire_put_uint(&o, UINT32_MAX, 4); /* no descriptor: it comes by another socket */
+	wire_put_uint(&o, UINT32_MAX, 4); /* -1: RxDM sends the descriptor through another socket */
 	wire_put_zero(&o, 4);
 	wire_put_uint(&o, memory->size_bytes, 8);
 	wire_put_uint(&o, memory->align_bytes, 8);

@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Segment tables. A table is a list of ops. An op is one byte of bits and the numbers that the bits
- * announce, in this order: key, length, offset, run. Layout: docs/design/wire-frames.md. */
+/* Segment tables. A table is a list of ops, each of which describes one piece or a run of pieces.
+ * An op is one byte of OP_ bits, followed by the numbers that the bits announce, in the order key,
+ * length, offset, run. Layout: docs/design/wire-frames.md. */
 #include "wire/table.h"
 
 enum {
-	OP_KEY = 1,    /* 8 bytes: the key from here on */
-	OP_LENGTH = 2, /* varint: the length from here on */
-	OP_DELTA = 4,  /* zigzag varint: offset from the end of the last piece */
-	OP_OFFSET = 8, /* varint: the offset; without DELTA and OFFSET: end of the last piece */
-	OP_RUN = 16,   /* varint: pieces - 2; zigzag varint: stride - length */
+	OP_KEY = 1,    /* key of this and the following ops, 8 bytes */
+	OP_LENGTH = 2, /* length of the pieces of this and the following ops, varint */
+	OP_DELTA = 4,  /* offset relative to the end of the last piece, zigzag varint */
+	OP_OFFSET = 8, /* offset, varint. Neither DELTA nor OFFSET: directly after the last piece */
+	OP_RUN = 16,   /* number of pieces - 2, varint; stride - length, zigzag varint */
 	OP_KNOWN = 31,
 };
 
-typedef __int128 wide; /* sums of u64 and i64 that cannot wrap */
+typedef __int128 wide; /* for sums of u64 and i64, which would wrap in 64 bits */
 
 void wire_table_begin(struct wire_table_writer *w, void *buf, size_t cap)
 {
 	*w = (struct wire_table_writer){.buf = buf, .cap = cap};
 }
 
-/* Writes an op for `count` pieces, the first one at `offset`, their starts `stride` apart. Sets
- * `overflow` if the op does not fit into the buffer. */
+/* Writes an op for `count` pieces. The first begins at `offset`, each further one `stride` bytes
+ * after the one before. Sets `overflow` if the op does not fit into the buffer. */
 static void emit_run(struct wire_table_writer *w, uint64_t offset, uint64_t stride, uint64_t count)
 {
-	/* room for the longest op: op, key, length, offset, count of a run, stride */
+	/* room for the longest op: its bits, key, length, offset, number of pieces, stride */
 	uint8_t scratch[1 + 8 + 4 * WIRE_VARINT_MAX], *p, *op;
 	int64_t delta = (int64_t)(offset - w->next_offset);
 	int roomy = w->cap - w->len >= sizeof(scratch);
@@ -65,8 +66,8 @@ static void emit_run(struct wire_table_writer *w, uint64_t offset, uint64_t stri
 	w->next_offset = offset + stride * (count - 1) + w->run_length;
 }
 
-/* Whether two pieces of that length at `from` and `to` may be in one run: the stride and its
- * difference from the length do not wrap. */
+/* Whether two pieces of that length at `from` and `to` may be in one run. They may if their
+ * distance is so small that neither the stride nor stride - length can wrap. */
 static int is_foldable(uint64_t from, uint64_t to, uint64_t length)
 {
 	const uint64_t limit = 1ULL << 62;
@@ -74,10 +75,10 @@ static int is_foldable(uint64_t from, uint64_t to, uint64_t length)
 	return length < limit && (to > from ? to - from : from - to) < limit;
 }
 
-/* Writes the run that is not written yet. */
+/* Writes the run that was collected but not yet written. */
 static void flush_run(struct wire_table_writer *w)
 {
-	if (w->run_count == 2) { /* two pieces cost less as ops of their own */
+	if (w->run_count == 2) { /* two pieces need fewer bytes as two ops than as a run */
 		emit_run(w, w->run_offset, 0, 1);
 		emit_run(w, w->run_offset + w->run_stride, 0, 1);
 	} else if (w->run_count) {
@@ -104,8 +105,8 @@ void wire_table_put(struct wire_table_writer *w, uint64_t key, uint64_t offset, 
 			return;
 		}
 		if (w->run_count <= 2 && is_foldable(last, offset, length)) {
-			/* The older piece is written alone; the younger one may begin a run with
-			 * this piece. */
+			/* Of two collected pieces, the first is written alone. The last collected
+			 * piece begins a run with the new piece. */
 			if (w->run_count == 2)
 				emit_run(w, w->run_offset, 0, 1);
 			w->run_offset = last;
@@ -138,7 +139,8 @@ static int piece_fits(wide offset, uint64_t length)
 	return offset >= 0 && offset + (wide)length <= (wide)UINT64_MAX;
 }
 
-/* Decodes an op into the run of pieces to return. Returns 0, or -1 if malformed. */
+/* Decodes the next op into r->run_offset, run_stride and run_count. Returns 0, or -1 if the op is
+ * malformed. */
 static int decode_op(struct wire_table_reader *r)
 {
 	wide offset = (wide)r->next_offset, stride = 0, last;
@@ -162,10 +164,10 @@ static int decode_op(struct wire_table_reader *r)
 			return -1;
 		count += 2;
 	}
-	last = offset + stride * (wide)(count - 1); /* below 2^66 * 2^20, so it cannot wrap */
+	last = offset + stride * (wide)(count - 1); /* below 2^66 * 2^20 and cannot wrap */
 	if (r->in.bad || !r->length || !piece_fits(offset, r->length) ||
 	    !piece_fits(last, r->length))
-		return -1; /* if the first and the last piece fit, those between do as well */
+		return -1; /* if the first and the last piece fit, so do the others */
 	r->run_offset = (uint64_t)offset;
 	r->run_stride = (uint64_t)stride;
 	r->run_count = count;
@@ -180,7 +182,7 @@ int wire_table_next(struct wire_table_reader *r, uint64_t *out_key, uint64_t *ou
 		if (!r->in.bad && !wire_left(&r->in))
 			return 0;
 		if (r->in.bad || decode_op(r)) {
-			r->in.bad = 1; /* stays malformed */
+			r->in.bad = 1; /* later calls return -1 as well */
 			return -1;
 		}
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Type-length-value fields at the end of handshake messages and connection infos: u16 type, u16
- * length, bytes. A reader skips unknown types, unless the type has WIRE_TLV_REQUIRED. */
+/* Type-length-value fields at the end of handshake messages and connection infos. A field is a u16
+ * type, a u16 length, and the value. A reader skips a field of unknown type, but refuses the
+ * message if the type has the bit WIRE_TLV_REQUIRED. */
 #ifndef WIRE_TLV_H
 #define WIRE_TLV_H
 
@@ -10,8 +11,7 @@
 
 #define WIRE_TLV_HEAD 4
 #define WIRE_TLV_REQUIRED                                                                          \
-	0x8000u /* in the type: a reader that does not know it refuses the
-		 * message */
+	0x8000u /* bit of a type: a reader that does not know the type refuses the message */
 
 struct wire_tlv {
 	uint16_t type;
@@ -25,7 +25,8 @@ static inline void wire_put_tlv(struct wire_out *o, uint16_t type, const void *v
 	wire_put_bytes(o, value, len);
 }
 
-/* Reads a field. Returns 1, or 0 at the end, with c->bad set if the field is truncated. */
+/* Reads a field. Returns 1, or 0 at the end. Also returns 0, and sets c->bad, if the field is
+ * truncated. */
 static inline int wire_get_tlv(struct wire_cursor *c, struct wire_tlv *out)
 {
 	const uint8_t *value;
@@ -42,8 +43,8 @@ static inline int wire_get_tlv(struct wire_cursor *c, struct wire_tlv *out)
 	return 1;
 }
 
-/* Reads the name of a session into name, which is "" so far: the field occurs at most once and has
- * a text that is not empty and has no NUL. Returns 0, or -1 if malformed. */
+/* Reads the name of a session into `name`, which is "" before. Returns 0. Returns -1 if the message
+ * has a second name, or if the name is empty, too long or contains a NUL. */
 static inline int wire_get_name(struct wire_cursor *value, char name[TCPX_NAME_MAX + 1])
 {
 	size_t len = wire_left(value);
