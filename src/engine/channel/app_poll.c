@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An application that polls in a loop receives on the priority channels itself, so that neither a
- * message nor its answer waits for a thread to wake. Such a loop keeps the channels between two
- * calls of the application: epoll reports nothing to their worker. A call that finds something
- * gives the channels back to the worker. If the loop ends without such a call, the worker, which
- * checks each millisecond, takes the channels back (worker.c).
+ * Lets the thread of an application that polls in a loop receive on the priority channels, so that
+ * a message and its answer do not wait until a worker wakes up.
+ *
+ * Between two polls of such a loop the application keeps the channels: epoll does not report their
+ * data to the worker. A poll that finds something gives the channels back to the worker. If the
+ * loop ends without such a poll, the worker takes the channels back about a millisecond later
+ * (worker.c).
  */
 #include "engine/channel/app_poll.h"
 
@@ -13,13 +15,13 @@
 #include "engine/channel/chan_calls.h"
 #include "engine/link/worker.h"
 
-#define LOOP_GAP_NS (20 * 1000ll) /* most time between two calls that belong to one loop */
-#define LOOP_CALLS 4		  /* calls in a row that make a loop */
-#define RECV_EVERY_NS 1000	  /* least time between receives, each a system call per channel */
-/* calls after which a receive is made even if RECV_EVERY_NS is not over */
+#define LOOP_GAP_NS (20 * 1000ll) /* longest time between two calls of the same loop */
+#define LOOP_CALLS 4		  /* number of calls, after the first one, that make a loop */
+#define RECV_EVERY_NS 1000	  /* shortest time between two receives: each costs system calls */
+/* a receive is made every so many calls, even if RECV_EVERY_NS has not passed */
 #define RECV_EVERY_CALLS 64
-#define SENDS_NS 20000		/* no receive for this time while bulk bytes wait to be sent */
-#define RECV_PRIOS 4		/* most channels received on; the worker receives for the others */
+#define SENDS_NS 20000 /* pause between receives while bulk bytes wait to be sent */
+#define RECV_PRIOS 4   /* most channels that the loop receives on; the worker serves the others */
 #define RECV_BYTES (256u << 10) /* most bytes received at a time on a channel */
 
 /* The polling loop of the application on this thread. */
@@ -35,10 +37,11 @@ bool app_poll_receives(void)
 	return loop.receiving;
 }
 
-/* Becomes the rx owner of a peer's priority channel, and returns the channel with a reference.
- * NULL: the peer has no such channel, it failed, is a plugin channel, or has another rx owner.
- * *out_sends: true if bulk bytes wait to be sent to the peer. Then the threads that send them
- * need the processor more than a receive. */
+/* Makes the calling thread the rx owner of the peer's priority channel, and returns the channel
+ * with a reference. Returns NULL if the peer has no priority channel, or if that channel has
+ * failed, is a plugin channel, or has another rx owner. Sets *out_sends to whether bulk bytes wait
+ * to be sent to the peer: the threads that send them need the processor more than a receive
+ * does. */
 static struct engine_chan *prio_enter(struct engine_peer *peer, bool *out_sends)
 {
 	struct engine_chan *chan;
@@ -57,7 +60,8 @@ static struct engine_chan *prio_enter(struct engine_peer *peer, bool *out_sends)
 	return NULL;
 }
 
-/* Stops being the rx owner. gives_back: the worker receives from now on, as epoll reports to it. */
+/* Ends the calling thread's rx ownership. If `gives_back` is true, makes epoll report arriving data
+ * to the worker again, which then receives. */
 static void prio_leave(struct engine_chan *chan, bool gives_back)
 {
 	bool again = false;
@@ -76,9 +80,9 @@ static bool prio_kept(const struct engine_chan *chan)
 	return atomic_load_explicit(&chan->app.kept, memory_order_relaxed);
 }
 
-/* Receives once on the peer's priority channel, which it takes from the worker unless a loop
- * keeps it already. If bulk bytes wait to be sent to the peer, gives the channel back to its
- * worker instead, and delays the next receive by SENDS_NS. */
+/* Receives once on the peer's priority channel. Takes the channel from the worker first, unless an
+ * application keeps it already. If bulk bytes wait to be sent to the peer, receives nothing, gives
+ * the channel back to its worker, and delays the next receive by SENDS_NS. */
 static void prio_receive(struct engine_peer *peer, int64_t now_ns)
 {
 	bool sends;
@@ -101,7 +105,8 @@ static void prio_receive(struct engine_peer *peer, int64_t now_ns)
 	loop.receiving = true;
 	chan_rx_run(chan, RECV_BYTES);
 	prio_leave(chan, false);
-	/* A transport with a doorbell reports arriving data and room to send by one event. */
+	/* With NET_CAP_DOORBELL, one event announces both arriving data and room to send, so
+	 * sending is tried as well. */
 	if (chan->net->ops->caps & NET_CAP_DOORBELL && atomic_exchange(&chan->tx_blocked, 0))
 		chan_tx_kick(chan);
 	link_run_deferred(&peer->link);
@@ -109,7 +114,7 @@ static void prio_receive(struct engine_peer *peer, int64_t now_ns)
 	chan_put(chan);
 }
 
-/* Gives the peer's priority channel back to its worker, if an application's loop keeps it. */
+/* Gives the peer's priority channel back to its worker if an application keeps it. */
 static void prio_give_back(struct engine_peer *peer, int64_t now_ns)
 {
 	bool sends;
@@ -154,7 +159,7 @@ void app_poll_missed(struct engine_session *session, struct engine_peer *peer)
 	loop.received_ns = now_ns;
 	loop.keeps = true;
 	prios_each(session, peer, prio_receive, now_ns);
-	loop.called_ns = clock_now_ns(); /* the receive may have taken long */
+	loop.called_ns = clock_now_ns(); /* a long receive does not end the loop */
 }
 
 void app_poll_found(struct engine_session *session, struct engine_peer *peer)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides which thread runs a direction of a channel, and what the worker's epoll watches. */
+/* Decides which thread owns a direction of a channel and what the worker's epoll watches. Trims
+ * idle channels and records failures. */
 #include "engine/channel/comms_gpu.h"
 #include "engine/channel/chan_calls.h"
 #include "engine/link/hold.h"
@@ -20,7 +21,8 @@ void chan_start(struct engine_chan *chan)
 	int err = 0;
 
 	atomic_fetch_add(&chan->worker->channels, 1);
-	pthread_mutex_lock(&chan->poll.lock); /* no owner calls the transport yet */
+	/* No owner may change the watched events before the descriptor is in the epoll set. */
+	pthread_mutex_lock(&chan->poll.lock);
 	if (epoll_ctl(chan->worker->epfd, EPOLL_CTL_ADD, chan->net->ops->fd(chan->net), &event))
 		err = errno;
 	atomic_store(&chan->poll.watched, !err);
@@ -41,13 +43,13 @@ static void chan_poll_change(struct engine_chan *chan)
 		return;
 	chan->poll.events = events;
 	if (epoll_ctl(chan->worker->epfd, EPOLL_CTL_MOD, chan->net->ops->fd(chan->net), &event) &&
-	    atomic_load(&chan->poll.watched)) /* no failure if the channel was stopped */
+	    atomic_load(&chan->poll.watched)) /* the error of a stopped channel is ignored */
 		chan_fail(chan, TCPX_ERR_SYSTEM, errno);
 }
 
-/* Called by the rx owner before it gives the direction up: from now on the worker's epoll reports
- * arriving data. Returns 1 if data has arrived already: epoll does not report that, so the caller
- * must receive it. */
+/* Called by the rx owner before it gives up the direction. Makes the worker's epoll report arriving
+ * data. Returns 1 if data has arrived already: epoll does not report that data, so the caller must
+ * make a thread receive it. */
 int chan_wait_recv(struct engine_chan *chan)
 {
 	uint32_t events;
@@ -64,8 +66,8 @@ int chan_wait_recv(struct engine_chan *chan)
 	return ready;
 }
 
-/* Called by the rx owner: epoll no longer reports arriving data to the worker, since the calling
- * thread polls the channel itself. */
+/* Called by the rx owner, which polls the channel itself from now on. Makes epoll stop reporting
+ * arriving data to the worker. */
 void chan_keep_recv(struct engine_chan *chan)
 {
 	pthread_mutex_lock(&chan->poll.lock);
@@ -74,9 +76,9 @@ void chan_keep_recv(struct engine_chan *chan)
 	pthread_mutex_unlock(&chan->poll.lock);
 }
 
-/* Called by the tx owner when the transport is full: from now on the worker's epoll reports when
- * the transport takes more. Returns 1 if the transport takes more already: epoll does not report
- * that, so the caller must send. */
+/* Called by the tx owner when the transport is full. Makes the worker's epoll report when the
+ * transport takes more. Returns 1 if the transport takes more already: epoll does not report that,
+ * so the caller must send again. */
 int chan_wait_send(struct engine_chan *chan)
 {
 	uint32_t events;
@@ -95,8 +97,8 @@ int chan_wait_send(struct engine_chan *chan)
 	return ready;
 }
 
-/* Called after sending. Unless the transport is full (tx_blocked), epoll no longer reports that
- * it takes more. */
+/* Called after sending. If the transport is not full (tx_blocked), makes epoll stop reporting that
+ * the transport takes more. */
 void chan_sent_all(struct engine_chan *chan)
 {
 	uint32_t events;
@@ -110,15 +112,15 @@ void chan_sent_all(struct engine_chan *chan)
 	pthread_mutex_unlock(&chan->poll.lock);
 }
 
-/* Called when a direction that was busy at chan_stop() has closed. After the last one the control
- * thread takes the channel down. */
+/* Called when a direction that was busy at chan_stop() has closed. When the last such direction has
+ * closed, lets the control thread tear the channel down. */
 static void chan_leaves(struct engine_chan *chan)
 {
 	if (atomic_fetch_sub(&chan->stop.inside, 1) == 1)
 		sys_loop_post(&engine_runtime.loop, &chan->stop.left_post);
 }
 
-/* Makes the calling thread the owner of a free direction. False: the direction is busy or
+/* Makes the calling thread the owner of a free direction. Returns false if the direction is busy or
  * closed. */
 static bool owner_take(_Atomic int *owner)
 {
@@ -128,8 +130,8 @@ static bool owner_take(_Atomic int *owner)
 }
 
 /* Ends the calling thread's ownership of a direction, and closes the direction if the channel was
- * stopped. True: another thread asked for the direction meanwhile, so the caller must make a
- * thread look for work again. */
+ * stopped. Returns true if another thread asked for the direction during the ownership. The caller
+ * must then make a thread check for work. */
 static bool owner_leave(struct engine_chan *chan, _Atomic int *owner)
 {
 	int state = OWNER_BUSY;
@@ -161,7 +163,9 @@ void chan_tx_leave(struct engine_chan *chan)
 {
 	if (!owner_leave(chan, &chan->tx_owner))
 		return;
-	/* The worker, not this thread, sends what other threads posted meanwhile. */
+	/* What other threads posted during the ownership is sent by the worker, not by this thread.
+	 * While the transport is full, worker_kick() does nothing, so a requested sample needs
+	 * worker_look(). */
 	if (atomic_load(&chan->sample.asked))
 		worker_look(chan);
 	else
@@ -178,8 +182,8 @@ void chan_rx_leave(struct engine_chan *chan)
 	(void)owner_leave(chan, &chan->rx_owner);
 }
 
-/* Returns the whole pages of a buffer to the system, which provides them again when they are
- * touched. */
+/* Gives the memory of the whole pages in a buffer back to the kernel, which provides new pages when
+ * they are touched. */
 static void pages_give_back(void *buffer, size_t bytes)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -221,7 +225,8 @@ void chan_fail(struct engine_chan *chan, tcpx_status status, int err)
 {
 	int none = 0;
 
-	if (chan->comms) /* before the control thread sees the failure and asks for the reason */
+	/* the control thread asks for the reason as soon as it sees the failure */
+	if (chan->comms)
 		comms_why(chan->comms, status);
 	if (!atomic_compare_exchange_strong(&chan->failed, &none, status))
 		return;

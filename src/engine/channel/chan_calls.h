@@ -11,14 +11,14 @@ struct mem_region;
 /* chan.c, chan_run.c */
 tcpx_status chan_create(struct engine_peer *peer, uint32_t index, uint32_t epoch,
 			struct net_chan *net, int node, struct engine_chan **out_chan);
-void chan_start(struct engine_chan *chan); /* adds it to its worker's epoll set */
+void chan_start(struct engine_chan *chan); /* adds the channel to its worker's epoll set */
 void chan_fail(struct engine_chan *chan, tcpx_status status, int err);
-/* Called by the control thread at each heartbeat: gives back buffer memory of a channel on which
- * nothing arrived for a second. */
+/* Called by the control thread at each heartbeat. If nothing has arrived on the channel for a
+ * second, gives memory of its buffers back to the kernel. */
 void chan_trim(struct engine_chan *chan, int64_t now_ns);
 void chan_tx_kick(struct engine_chan *chan);
-/* Makes the calling thread the tx owner. False: another thread is, and kicks the worker when it
- * leaves; or the channel is stopped. */
+/* Makes the calling thread the tx owner. Returns false if the channel is stopped, or if another
+ * thread is the tx owner; that thread makes the worker check for work when it leaves. */
 bool chan_tx_try(struct engine_chan *chan);
 void chan_tx_leave(struct engine_chan *chan);
 bool chan_rx_try(struct engine_chan *chan);
@@ -26,23 +26,24 @@ void chan_rx_leave(struct engine_chan *chan);
 int chan_wait_recv(struct engine_chan *chan);
 void chan_keep_recv(struct engine_chan *chan);
 int chan_wait_send(struct engine_chan *chan);
-/* unless the transport is full: epoll no longer reports that it takes more */
+/* makes epoll stop reporting room to send, unless the transport is full */
 void chan_sent_all(struct engine_chan *chan);
 
 /* chan_stop.c */
-/* Called by the control thread. From now on no thread can become the owner of a direction. True:
- * no direction had an owner, and the channel is torn down; its descriptor is closed when the last
- * reference is dropped. False: an owner is in a call, which may take long if a page of the
- * caller's memory is not present. When the call has returned, the channel is torn down and left()
- * is called on the control thread. */
+/* Called by the control thread. From now on no thread can become the owner of a direction. If
+ * neither direction has an owner, tears the channel down and returns true; the descriptor is closed
+ * when the last reference is dropped. Otherwise returns false: an owner is inside a call, which may
+ * take long if a page of the caller's memory is not present. When that call has returned, the
+ * control thread tears the channel down and calls left(). */
 bool chan_stop(struct engine_chan *chan, void (*left)(struct engine_chan *chan));
 
 /* chan_sample.c */
-/* Asks the worker for a sample of the transport's figures. False: the worker still owes the sample
- * of an earlier call. */
+/* Asks the worker for a sample of the transport's figures. Returns false if the worker has not
+ * taken the sample of an earlier call yet. */
 bool chan_sample_ask(struct engine_chan *chan);
-void chan_sample_take(struct engine_chan *chan); /* worker: takes the sample that was asked for */
-/* wakes the threads that wait for a sample, because none will be taken */
+/* called by the worker: takes a sample if one was asked for */
+void chan_sample_take(struct engine_chan *chan);
+/* called when the channel is torn down: wakes the threads that wait for a sample */
 void chan_sample_drop(struct engine_chan *chan);
 /* Copies the last sample. Any thread. */
 void chan_sample_read(struct engine_chan *chan, struct net_chan_info *out_info);
@@ -50,24 +51,23 @@ void chan_sample_read(struct engine_chan *chan, struct net_chan_info *out_info);
  * worker stays in a call longer keeps its last sample. The caller holds no lock. */
 void chan_sample_all(struct engine_chan *const *chans, uint32_t count);
 
-/* chan_tx.c, chan_rx.c. The owner of the direction calls chan_*_run(), the control thread
- * chan_*_drop() for a stopped channel. chan_tx_run() sends until nothing is left, the transport
- * is full, or `budget` bytes are sent. */
+/* chan_tx.c and chan_rx.c. chan_*_run() is called by the owner of the direction, chan_*_drop() by
+ * the control thread for a stopped channel. chan_tx_run() sends until nothing is left, the
+ * transport is full, or `budget` bytes are sent. */
 void chan_tx_run(struct engine_chan *chan, uint64_t budget);
 void chan_tx_drop(struct engine_chan *chan);
-/* lease.c, control thread: called for a stopped channel that lent memory which the peer may still
- * read. Keeps that memory in use, by the core_io of the channel's last frame, until the peer has
- * ended reading. */
+/* lease.c. Called by the control thread for a stopped channel that lent memory which the peer may
+ * still read. Keeps that memory in use until the peer no longer reads it. */
 void lease_start(struct engine_chan *chan);
 /* Receives until the transport has nothing more or about `budget` bytes have come. */
 void chan_rx_run(struct engine_chan *chan, uint64_t budget);
 void chan_rx_drop(struct engine_chan *chan);
-/* Called before the worker sleeps. In the middle of a large payload it sets the transport's
- * low-water mark, so that the worker is not woken for every packet. */
+/* Called before a thread sleeps until data arrives. In the middle of a large payload, sets the
+ * transport's low-water mark, so that not every packet wakes the thread. */
 void chan_rx_mark(struct engine_chan *chan);
-/* Called when the region is deregistered, with link.lock held: a chunk for the region that has
- * arrived in part, and that no receive call works on, gives up its regions, and the rest of the
- * chunk goes to scratch. */
+/* Called with link.lock held when the region is deregistered. If a chunk for the region has arrived
+ * in part and no receive call works on it, releases the chunk's regions and sends the rest of the
+ * chunk to scratch. */
 void chan_rx_forget(struct engine_chan *chan, struct mem_region *region);
 
 #endif

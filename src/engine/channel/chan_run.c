@@ -15,9 +15,10 @@
 #define TX_BUDGET (1u << 20)   /* most bytes that one channel sends in one turn */
 #define RX_BUDGET (512u << 10) /* most bytes that one channel receives in one turn */
 
-/* Runs the sender on this thread, or makes the thread that runs it look for work again; for a
- * plugin channel kicks the worker instead. Does nothing while the transport is full, unless
- * memory is lent. */
+/* Sends what the channel has to send, on this thread. If another thread is the tx owner, makes that
+ * thread or the worker check for work again. For a plugin channel, a thread other than the worker
+ * only kicks the worker. Does nothing while the transport is full, unless memory is lent to the
+ * peer. */
 void chan_tx_kick(struct engine_chan *chan)
 {
 	bool mine = worker_is_current(chan->worker);
@@ -31,15 +32,15 @@ void chan_tx_kick(struct engine_chan *chan)
 	if (atomic_load(&chan->tx_blocked)) {
 		if (!atomic_load(&chan->tx.lent))
 			return;
-		/* The sender waits for the peer to return lent memory, and must now take it
-		 * back. */
+		/* The sender waits until the peer has read lent memory. The kick asks the sender to
+		 * take the memory back. */
 		atomic_store(&chan->tx_blocked, 0);
 	}
 	if (!chan_tx_try(chan))
 		return;
 	do {
-		/* On the priority channel, a thread other than the worker sends about one buffer,
-		 * unless its application polls. */
+		/* On the priority channel, a thread sends only about one buffer, unless it is the
+		 * worker or receives for its application (app_poll.c). */
 		chan_tx_run(chan, all ? TX_BUDGET : ENGINE_TX_BUFFER);
 		state = OWNER_AGAIN;
 	} while (mine && atomic_load(&chan->tx_owner) == OWNER_AGAIN &&
@@ -47,8 +48,8 @@ void chan_tx_kick(struct engine_chan *chan)
 	chan_tx_leave(chan);
 }
 
-/* Runs the directions of the channel on its worker, for events that epoll reported or that
- * another thread asked for. */
+/* Called by the channel's worker: receives and sends, according to the events that epoll reported
+ * or another thread asked for. */
 static void chan_event(struct engine_chan *chan, uint32_t events)
 {
 	bool doorbell = chan->net->ops->caps & NET_CAP_DOORBELL;
@@ -119,8 +120,8 @@ static const struct chan_calls chan_calls = {
 /* Chooses the channel's worker. Priority channels have the last worker to themselves, so that a
  * small frame does not wait for large ones. A bulk channel goes to the worker with the fewest
  * channels of all peers and sessions; otherwise the channels of two GPUs might share some workers
- * while other workers sleep. If workers are pinned to NUMA nodes, only those on `node`, that of
- * the channel's NIC, are considered, or all workers if there are none on it. */
+ * while other workers sleep. If `node`, the NUMA node of the channel's NIC, is known, only workers
+ * pinned to that node are considered, or all workers if none is pinned to it. */
 static struct engine_worker *worker_for(const struct engine_peer *peer, uint32_t index, int node)
 {
 	struct engine_runtime *runtime = &engine_runtime;

@@ -16,16 +16,16 @@
 #include "sys/user.h"
 #include "wire/frame_codec.h"
 
-#define AHEAD_BULK 1024u /* bytes read beyond a large payload: trailer, next header, a table */
-#define AHEAD_SMALL (32u << 10) /* bytes read in one call while frames are small */
+/* most bytes read after a large payload in one call: its trailer, the next header and table */
+#define AHEAD_BULK 1024u
+#define AHEAD_SMALL (32u << 10) /* most bytes read in one call while frames are small */
 
-/* most bytes of the socket's low-water mark, which saves two thirds of the wake-ups */
+/* largest low-water mark of the socket, in bytes; it saves two thirds of the wake-ups */
 #define RECV_MARK (128u << 10)
 
-/* The chunk may be parked between two receive calls; then nothing else would notice the
- * deregistration in time. During a call the regions of the chunk belong to the receiver alone, so
- * this does nothing: the receiver checks after the call whether a region is retired
- * (rx_note_retired). */
+/* Between two receive calls nothing else would notice in time that the region is deregistered.
+ * During a receive call the receiver alone may release the chunk's regions, so this function does
+ * nothing; after the call the receiver checks whether a region is retired (rx_note_retired()). */
 void chan_rx_forget(struct engine_chan *chan, struct mem_region *region)
 {
 	uint32_t i;
@@ -53,8 +53,9 @@ static void rx_note_retired(struct engine_chan *chan)
 			core_rx_redirect(&chan->peer->link.core, chan->index);
 }
 
-/* Tells the core that no receive call works on the frame now. If the core has given the frame up,
- * releases its regions and sends the rest of it to scratch. The caller holds link.lock. */
+/* Tells the core that no receive call works on the frame at the moment. If the core has aborted the
+ * frame, releases the frame's regions and sends the rest of the frame to scratch. The caller holds
+ * link.lock. */
 static void rx_pause_call(struct engine_chan *chan)
 {
 	rx_note_retired(chan);
@@ -70,7 +71,8 @@ static void rx_to_scratch(struct chan_rx *rx)
 }
 
 /* Sets iov to the memory for the next bytes of the payload, at most `max` bytes: the destination,
- * or scratch if the frame is aborted. Returns the number of pieces; *out_bytes is their sum. */
+ * or scratch if the frame is aborted. Returns the number of pieces, and their total length in
+ * *out_bytes. */
 static uint32_t rx_next_pieces(struct chan_rx *rx, struct iovec *iov, uint64_t max,
 			       uint64_t *out_bytes)
 {
@@ -134,7 +136,7 @@ static size_t rx_put_piece(const struct chan_rx *rx, const struct iovec *piece)
 	return piece->iov_len;
 }
 
-/* Copies the payload bytes that are in the receive buffer already to their destination. */
+/* Copies to their destination the payload bytes that are already in the receive buffer. */
 static void rx_copy_buffered(struct engine_chan *chan)
 {
 	struct chan_rx *rx = &chan->rx;
@@ -160,9 +162,9 @@ static void rx_copy_buffered(struct engine_chan *chan)
 	}
 }
 
-/* Begins a frame when its header and table are in the buffer: announces it to the core and finds
- * the destination. Returns 1: the frame has begun; 0: more bytes are needed; < 0: the status with
- * which the channel ends. */
+/* If the frame's header and table are in the buffer, announces the frame to the core and finds its
+ * destination. Returns 1 if the frame has begun, 0 if more bytes are needed, or the negative status
+ * with which the channel ends. */
 static int rx_take_header(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;
@@ -198,9 +200,9 @@ static int rx_take_header(struct engine_chan *chan)
 	return 1;
 }
 
-/* Ends a frame whose payload is complete: releases its regions, tells the core, and starts the
- * copy of a staged payload to its destination. valid: the trailer says that the bytes are right.
- * A status < 0 ends the channel. */
+/* Ends a frame whose payload is complete: tells the core, and releases the frame's regions or
+ * starts the copy that still uses them. `valid` says whether the bytes are right. If the returned
+ * status is negative, the channel ends. */
 static tcpx_status rx_end_frame(struct engine_chan *chan, bool valid)
 {
 	struct engine_peer *peer = chan->peer;
@@ -213,14 +215,14 @@ static tcpx_status rx_end_frame(struct engine_chan *chan, bool valid)
 	lost = core_rx_aborted(&peer->link.core, chan->index);
 	link_unlock_only(&peer->link);
 	if (lost && rx->core.kind == CORE_RX_REGION)
-		verdict = TCPX_ERR_REMOTE_KEY; /* a region was deregistered meanwhile */
+		verdict = TCPX_ERR_REMOTE_KEY; /* a region has been deregistered */
 	if (valid && !lost && rx->stage && verdict == TCPX_OK)
 		verdict = stage_commit(chan);
 	else if (rx->stage)
 		stage_close(rx->stage);
 	rx->stage = NULL;
-	/* The regions are released before the acknowledgement can leave: after it the memory
-	 * belongs to the application again. */
+	/* The regions are released before the acknowledgement can leave, because from then on the
+	 * memory belongs to the application again. */
 	if (verdict != TCPX_IN_PROGRESS)
 		rx_release(rx);
 	link_lock(&peer->link);
@@ -233,13 +235,13 @@ static tcpx_status rx_end_frame(struct engine_chan *chan, bool valid)
 	if (rx->commit && status == TCPX_OK)
 		rx->path->commit(chan, rx->commit);
 	else if (rx->commit)
-		stage_close(rx->commit); /* the channel ends, and nothing was acknowledged */
+		stage_close(rx->commit); /* the channel ends, so the chunk is not acknowledged */
 	rx->commit = NULL;
 	return status;
 }
 
-/* Takes the trailer, if the frame has one, and ends the frame. Returns 1: the frame has ended; 0:
- * more bytes are needed; < 0: the status with which the channel ends. */
+/* Reads the trailer, if the frame has one, and ends the frame. Returns 1 if the frame has ended, 0
+ * if more bytes are needed, or the negative status with which the channel ends. */
 static int rx_take_trailer(struct engine_chan *chan)
 {
 	struct chan_rx *rx = &chan->rx;
@@ -253,8 +255,8 @@ static int rx_take_trailer(struct engine_chan *chan)
 		if (status != TCPX_OK)
 			return status;
 		rx->used += FRAME_TRAILER_BYTES;
-		/* A small payload was copied by its sender, so it cannot have changed on the
-		 * way. */
+		/* Senders copy small payloads, so only a large payload may have changed while it
+		 * was sent. */
 		if (rx->frame.payload_bytes > ENGINE_COPY_BYTES && chan->net->ops->zerocopy &&
 		    !chan->net->ops->zerocopy->intact(chan->net))
 			return TCPX_ERR_PEER_RESET;
@@ -263,8 +265,8 @@ static int rx_take_trailer(struct engine_chan *chan)
 	return status == TCPX_OK ? 1 : (int)status;
 }
 
-/* Processes the bytes in the buffer up to the first incomplete header or trailer, and moves what
- * is left to the beginning of the buffer. A status < 0 ends the channel. */
+/* Processes the bytes in the buffer up to the first incomplete header or trailer, and moves the
+ * rest to the beginning of the buffer. If the returned status is negative, the channel ends. */
 static tcpx_status rx_parse(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;
@@ -308,10 +310,10 @@ static tcpx_status rx_parse(struct engine_chan *chan)
 	}
 }
 
-/* Receives by one call of the transport: payload to its destination, what follows into the
- * buffer. *out_all: true if the transport had nothing more. Returns OK; IN_PROGRESS: nothing has
- * arrived; or an error that ends the channel. If the destination has vanished, refuses the chunk
- * and returns OK. */
+/* Makes one receive call: the payload goes to its destination, the bytes after it into the buffer.
+ * Adds the number of bytes to *out_bytes. Sets *out_all to whether the transport had no more.
+ * Returns IN_PROGRESS if nothing has arrived, or an error that ends the channel. If the destination
+ * is no longer mapped, refuses the chunk and returns OK. */
 static tcpx_status rx_receive(struct engine_chan *chan, uint64_t *out_bytes, bool *out_all)
 {
 	struct engine_peer *peer = chan->peer;
@@ -380,12 +382,12 @@ void chan_rx_run(struct engine_chan *chan, uint64_t budget)
 	while (status == TCPX_OK && bytes < budget) {
 		uint64_t before = bytes;
 
-		errno = 0; /* a connection that ends without a failed call has no errno */
+		errno = 0; /* stays 0 if the connection ends without a failed call */
 		status = rx_receive(chan, &bytes, &all);
 		err = errno;
 		if (status == TCPX_OK && bytes > before) {
 			status = rx_parse(chan);
-			err = 0; /* errno is no cause of a malformed frame */
+			err = 0; /* a malformed frame has no errno */
 		}
 		if (status == TCPX_OK && all && chan->rx.state == RX_HEADER && !chan->rx.have)
 			break; /* epoll reports when the next frame arrives */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Samples of the transport's figures, taken by the channel's worker. If another thread asked the
- * transport, it might have to wait for a call under way, which may itself wait for a page of the
- * caller's memory. */
+/* Samples of the transport's figures, taken by the channel's worker. Other threads do not ask the
+ * transport themselves: they might have to wait for a call under way, and that call may wait for a
+ * page of the caller's memory. */
 #include <limits.h>
 
 #include "base/clock.h"
@@ -62,6 +62,6 @@ void chan_sample_all(struct engine_chan *const *chans, uint32_t count)
 
 		while (atomic_load(&chan->sample.asked))
 			if (sys_futex_wait(&chan->sample.asked, 1, deadline_ns) < 0)
-				break; /* the worker is in a call, so the last sample remains */
+				break; /* the wait timed out, so the last sample remains */
 	}
 }

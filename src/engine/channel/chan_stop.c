@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stops channels, on the control thread. It never waits for the owner of a direction, because the
- * owner's call may last until a page of the caller's memory arrives. The owner closes its
- * direction when the call has returned.
+ * Stops channels, on the control thread. That thread never waits for the owner of a direction,
+ * because the owner's call may last until a page of the caller's memory is present. Instead, the
+ * owner closes its direction when the call has returned.
  */
 #include <errno.h>
 #include <sys/epoll.h>
@@ -11,9 +11,9 @@
 #include "engine/channel/chan_calls.h"
 #include "engine/link/hold.h"
 
-/* Removes the channel from epoll: rounds of the worker that begin from now on get no event of the
- * channel. Removing a descriptor allocates no memory, so it fails only if the descriptor was
- * never added. */
+/* Removes the channel's descriptor from the worker's epoll set: a round of the worker that begins
+ * after this gets no event of the channel. The removal allocates no memory, so it fails only if the
+ * descriptor was never added. */
 static void chan_poll_end(struct engine_chan *chan)
 {
 	int fd = chan->net->ops->fd(chan->net);
@@ -24,8 +24,8 @@ static void chan_poll_end(struct engine_chan *chan)
 			  fd, errno);
 }
 
-/* Closes a free direction, or makes the owner of a busy one close it later. True: the direction
- * had no owner and is closed. */
+/* Closes a direction that has no owner. Otherwise makes the owner close the direction when it
+ * leaves. Returns whether the direction had no owner and is closed. */
 static bool direction_close(_Atomic int *owner)
 {
 	int state = OWNER_FREE;
@@ -36,7 +36,7 @@ static bool direction_close(_Atomic int *owner)
 	return state == OWNER_FREE;
 }
 
-/* Tears down a channel both of whose directions are closed, so that no thread can own one. */
+/* Tears down a channel whose directions are both closed, so that no thread can own one. */
 static void chan_take_down(struct engine_chan *chan)
 {
 	struct engine_worker *worker = chan->worker;
@@ -46,7 +46,7 @@ static void chan_take_down(struct engine_chan *chan)
 	list_remove(&chan->kick.node);
 	list_remove(&chan->app.node);
 	chan->kick.closed = true;
-	atomic_store(&chan->kick.queued, 1); /* so no new kick enters the list */
+	atomic_store(&chan->kick.queued, 1); /* keeps new kicks out of the worker's list */
 	pthread_mutex_unlock(&worker->lock);
 	chan_sample_drop(chan);
 	chan_tx_drop(chan);
@@ -56,7 +56,8 @@ static void chan_take_down(struct engine_chan *chan)
 	worker_bury(chan);
 }
 
-/* Runs on the control thread after the last owner of a stopped channel has left. */
+/* Runs on the control thread when the last owner of a stopped channel has left: tears the channel
+ * down and calls stop.left(). */
 static void chan_left_run(struct sys_post *post)
 {
 	struct engine_chan *chan = LIST_ENTRY(post, struct engine_chan, stop.left_post);
@@ -92,8 +93,8 @@ bool chan_stop(struct engine_chan *chan, void (*left)(struct engine_chan *chan))
 	link_lock(&peer->link);
 	core_chan_stays(&peer->link.core, chan->index, tx, rx);
 	link_unlock(&peer->link);
-	/* A waiting thread may sleep on the priority channel. The worker shuts the channel down,
-	 * which wakes that thread. */
+	/* The worker shuts the channel down. This wakes a thread that sleeps on the priority
+	 * channel (lead.c). */
 	atomic_store(&chan->stop.shutdown, 1);
 	worker_look(chan);
 	return false;

@@ -13,8 +13,8 @@
 struct traced_chan {
 	struct net_chan base;
 	struct net_chan *inner;
-	struct net_ops ops; /* has the optional tables that inner has */
-	char out, in;	    /* only their addresses count: they identify the two directions */
+	struct net_ops ops; /* has the same optional tables as inner->ops */
+	char out, in;	    /* only their addresses are used, as ids of the two directions */
 };
 
 static struct traced_chan *traced_of(const struct net_chan *chan)
@@ -206,7 +206,8 @@ static const struct net_message_ops traced_message = {
 	.give = traced_give,
 };
 
-/* The new channel offers what the inner one offers: it has the same optional tables. */
+/* Sets only the optional tables (zerocopy, loan and so on) that the inner channel has, so that the
+ * new channel offers the same. */
 struct net_chan *chan_traced(struct net_chan *chan)
 {
 	const struct net_ops *ops = chan->ops;

@@ -5,9 +5,9 @@
 
 #include "net/net.h"
 
-/* Returns a channel that records and owns chan; or chan itself if TCPX_TRACE names no file, the
- * recorder did not start, or memory is short. If a tracer plugin is in use (TCPX_TRACE_PLUGIN),
- * that plugin alone records, and chan is returned. Control thread. */
+/* Returns a channel that owns `chan` and records its sends and receives. Returns `chan` itself if
+ * TCPX_TRACE names no file, the recorder did not start, memory is short, or a tracer plugin records
+ * instead (TCPX_TRACE_PLUGIN). Called by the control thread. */
 struct net_chan *chan_traced(struct net_chan *chan);
 
 #endif

@@ -12,9 +12,9 @@
 #include "wire/frame_codec.h"
 #include "wire/table.h"
 
-#define BATCH_BYTES (32u << 10) /* bytes of small frames gathered for one call */
+#define BATCH_BYTES (32u << 10) /* no frame is added to a batch that has so many bytes */
 
-/* These bytes are sent in place of the rest of an aborted chunk. */
+/* Sent instead of the rest of an aborted chunk. */
 static const uint8_t zeros[64u << 10];
 
 static void tx_put_trailer(const struct frame *frame, bool valid, uint8_t *out)
@@ -25,8 +25,8 @@ static void tx_put_trailer(const struct frame *frame, bool valid, uint8_t *out)
 	wire_trailer_encode(&trailer, out);
 }
 
-/* Copies payload and trailer into the buffer. False: some of the source memory has vanished, and
- * the trailer says ABORTED. */
+/* Copies the payload into the buffer and appends the trailer. If some of the source memory is no
+ * longer mapped, the trailer says ABORTED and the function returns false. */
 static bool tx_copy_payload(struct engine_chan *chan)
 {
 	struct chan_tx *tx = &chan->tx;
@@ -41,8 +41,8 @@ static bool tx_copy_payload(struct engine_chan *chan)
 	return whole;
 }
 
-/* Chooses the path of tx->frame, which the core has just returned, and lets the path take its
- * references. The caller holds link.lock. */
+/* Chooses the path of tx->frame, which the core has just returned, and lets the path take the
+ * references that it needs. The caller holds link.lock. */
 static void tx_claim(struct engine_chan *chan)
 {
 	struct chan_tx *tx = &chan->tx;
@@ -63,10 +63,10 @@ static void tx_begin_big(struct chan_tx *tx)
 	tx->left = tx->frame.frame.payload_bytes;
 }
 
-/* Fills an empty buffer with frames of the core, until the buffer is full, the core has no more,
- * or a frame has a large payload. Such a frame ends the batch: its header is in the buffer, its
- * payload is sent from its own memory. Also stops at a frame whose payload cannot be loaded yet
- * (tx->posting), which the next call tries again. */
+/* Fills an empty buffer with frames of the core, until the buffer is full, the core has no more
+ * frames, or a frame has a large payload. A large payload ends the batch: only its header is in the
+ * buffer, and the payload is sent from its own memory. Also stops at a frame whose payload cannot
+ * be loaded yet (tx->posting); the next call tries that frame again. */
 static void tx_gather(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;
@@ -112,10 +112,10 @@ static void tx_gather(struct engine_chan *chan)
 	}
 }
 
-/* Sets iov to the pieces that the next call of the transport sends, and returns their number.
- * *out_users pieces from index *out_user on are the frame's own memory, which a zero-copy send
- * may reference. The buffer before them and the trailer after them may not be referenced, because
- * the next frame reuses them. */
+/* Sets iov to the pieces that the next call of the transport sends, and returns their number. The
+ * *out_users pieces from index *out_user on are payload memory, which a zero-copy send may
+ * reference. The buffer before them and the trailer after them must be copied, because the next
+ * frame overwrites both. */
 static uint32_t tx_next_pieces(struct chan_tx *tx, struct iovec *iov, uint32_t *out_user,
 			       uint32_t *out_users)
 {
@@ -155,8 +155,8 @@ static uint32_t tx_next_pieces(struct chan_tx *tx, struct iovec *iov, uint32_t *
 	return n;
 }
 
-/* Advances by the bytes that the transport took. True: the whole batch is sent, the large payload
- * and its trailer included. */
+/* Advances by the bytes that the transport took. Returns whether the whole batch is sent, including
+ * a large payload and its trailer. */
 static bool tx_advance(struct chan_tx *tx, size_t bytes)
 {
 	uint64_t take = tx->end - tx->start < bytes ? tx->end - tx->start : bytes;
@@ -192,11 +192,13 @@ static bool tx_trailer_open(const struct chan_tx *tx, const struct net_lent *len
 }
 
 /*
- * Stops reading the frame from the caller's memory. A lent piece is taken back at once, or, if the
- * peer is reading it, when the peer has read it.
+ * Stops reading the frame from the caller's memory. Takes lent pieces back; a piece that the peer
+ * is reading at this moment remains lent until the peer has read it. If `torn` is true, the frame
+ * counts as torn (its bytes are not valid) in any case.
  *
- * If the transport has the trailer already, that trailer says VALID. Then the frame is torn if a
- * piece came back unread, which the peer sees too; otherwise the peer gets the whole frame.
+ * If the transport does not have the trailer yet, the trailer will say ABORTED. Otherwise the
+ * trailer says VALID already. In that case either a piece was taken back unread, so that the frame
+ * is torn, which the peer also sees; or the peer gets the whole frame.
  */
 static void tx_abort_rest(struct engine_chan *chan, bool torn)
 {
@@ -209,8 +211,8 @@ static void tx_abort_rest(struct engine_chan *chan, bool torn)
 	tx->aborted |= tx_trailer_open(tx, &lent);
 }
 
-/* Asks which pieces of the last calls are still on loan to the peer, and records in tx.lent
- * whether any is. */
+/* Asks the transport which pieces are still lent to the peer, and records in tx.lent whether there
+ * are any. */
 static void tx_look_lent(struct engine_chan *chan, struct net_lent *out_lent)
 {
 	if (!chan->net->ops->loan)
@@ -219,8 +221,8 @@ static void tx_look_lent(struct engine_chan *chan, struct net_lent *out_lent)
 	atomic_store(&chan->tx.lent, out_lent->pieces > 0);
 }
 
-/* Makes one call of the transport for the current batch: lends its memory to the peer, sends it
- * without a copy (held), or sends it with a copy. */
+/* Makes one call of the transport for the current batch: lends the batch's memory to the peer,
+ * sends the batch without a copy (held), or sends it with a copy. */
 static tcpx_status tx_call(struct engine_chan *chan, size_t *out_bytes)
 {
 	const struct net_ops *ops = chan->net->ops;
@@ -241,9 +243,9 @@ static tcpx_status tx_call(struct engine_chan *chan, size_t *out_bytes)
 	return ops->send(chan->net, iov, n, out_bytes);
 }
 
-/* Sends once by a call of the transport and tells the core how far the frame has come. *sum grows
- * by the bytes sent. OK: go on; IN_PROGRESS: the transport is full; any other status: the channel
- * is lost. If the source has vanished, aborts the frame and returns OK. */
+/* Makes one send call, and tells the core whether the frame is sent. Adds the bytes sent to *sum.
+ * Returns OK if sending can go on, or IN_PROGRESS if the transport is full; with any other status
+ * the channel is lost. If the source is no longer mapped, aborts the frame and returns OK. */
 static tcpx_status tx_send_once(struct engine_chan *chan, uint64_t *sum)
 {
 	struct engine_peer *peer = chan->peer;
@@ -274,7 +276,7 @@ static tcpx_status tx_send_once(struct engine_chan *chan, uint64_t *sum)
 		tx_look_lent(chan, &lent);
 	link_lock(&peer->link);
 	if (over) {
-		/* The caller's memory is gone: the frame is given up, and the channel goes on. */
+		/* The source is no longer mapped: the frame is aborted, but the channel goes on. */
 		core_tx_torn(&peer->link.core, chan->index);
 		core_tx_spoiled(&peer->link.core, chan->index, TCPX_ERR_INVALID);
 	}
@@ -283,7 +285,8 @@ static tcpx_status tx_send_once(struct engine_chan *chan, uint64_t *sum)
 		core_tx_sent(&peer->link.core, chan->index, !tx->aborted && !tx->torn);
 		tx->big = false;
 	} else if (!lent.pieces) {
-		/* If the work item has to end, core_tx_resume() says so before the next call. */
+		/* The result can be ignored: core_tx_resume() reports an aborted frame before the
+		 * next call. */
 		core_tx_pause(&peer->link.core, chan->index);
 	}
 	link_unlock_only(&peer->link);
@@ -294,14 +297,14 @@ static tcpx_status tx_send_once(struct engine_chan *chan, uint64_t *sum)
 	return status;
 }
 
-/* Called by the tx owner. Sends until nothing is left, the transport is full, or `budget` bytes
- * are sent. In the last case kicks the worker, which serves its other channels before it goes on
- * here. */
+/* Called by the tx owner. Sends until nothing is left, the transport is full, or `budget` bytes are
+ * sent. In the last case kicks the worker, which goes on with this channel after its other
+ * channels. */
 void chan_tx_run(struct engine_chan *chan, uint64_t budget)
 {
 	struct chan_tx *tx = &chan->tx;
 	uint64_t bytes = 0;
-	bool awake = false; /* the last chan_wait_send() returned at once */
+	bool awake = false; /* the last chan_wait_send() found an event */
 	tcpx_status status;
 
 	if (atomic_load(&chan->failed) || atomic_load(&tx->filling))
@@ -317,14 +320,15 @@ void chan_tx_run(struct engine_chan *chan, uint64_t budget)
 			worker_kick(chan);
 			return;
 		}
-		errno = 0; /* a connection that ends without a failed call has no errno */
+		errno = 0; /* stays 0 if the connection ends without a failed call */
 		status = tx_send_once(chan, &bytes);
 		if (status == TCPX_IN_PROGRESS) {
 			if (!chan_wait_send(chan))
 				return;
 			if (awake) {
-				/* The transport is still full, so what chan_wait_send() saw was
-				 * for the receiving direction, whose owner may be this very
+				/* The transport is full although chan_wait_send() found an event,
+				 * so the event belongs to the receiving direction. The worker
+				 * handles it, because the owner of that direction may be this very
 				 * thread. */
 				worker_again(chan);
 				return;

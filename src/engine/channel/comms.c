@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What sessions and peers agree on about plugin channels, and which transfers use them. */
+/* Opens the plugin of a session, negotiates plugin channels with a peer, and decides which
+ * transfers use them. */
 #include "engine/channel/comms_env.h"
 #include "engine/link/here.h"
 #include "engine/channel/comms_gpu.h"
@@ -16,16 +17,16 @@
 #define PLUGIN_DEFAULT "default" /* value of TCPX_PLUGIN that means the installed TCPX plugin */
 #define CHANNELS_ASKED 63u	 /* most plugin channels that may be requested */
 #define CHANNELS_MOST                                                                              \
-	(CORE_CHANNELS_MAX - 2u) /* most that open besides the priority and a stream channel */
+	(CORE_CHANNELS_MAX - 2u) /* most that open; leaves a priority and a stream channel */
 
 static uint32_t smaller_u32(uint32_t a, uint32_t b)
 {
 	return a < b ? a : b;
 }
 
-/* Creates the context of a GPU and keeps it until the process ends, because a plugin is never
- * unloaded and its objects in the context live as long. Besides, creating a context takes 0.2 s.
- * Does nothing if the context exists. */
+/* Creates the CUDA context of a GPU, unless it exists, and keeps it until the process ends: a
+ * plugin is never unloaded, and its objects in the context live as long as the plugin. Creating a
+ * context also takes 0.2 s. */
 static tcpx_status gpu_context_keep(uint32_t gpu)
 {
 	static struct sys_cuda_gpu *_Atomic all[NET_PLUGIN_GPUS];
@@ -43,7 +44,8 @@ static tcpx_status gpu_context_keep(uint32_t gpu)
 	return status;
 }
 
-/* Chooses the GPU whose memory goes as messages, and how its messages are unpacked. */
+/* Chooses the GPU whose memory is sent and received as messages, and how its messages are
+ * unpacked. */
 static tcpx_status plugin_pick_gpu(struct engine_plugin *plugin, const tcpx_session_opts *opts)
 {
 	uint32_t gpu = opts->message_gpu ? opts->message_gpu - 1
@@ -58,8 +60,9 @@ static tcpx_status plugin_pick_gpu(struct engine_plugin *plugin, const tcpx_sess
 	return TCPX_OK;
 }
 
-/* Keeps the contexts of the GPUs into whose memory the NICs receive. With a relay or host-recv
- * these are other GPUs than the session's own. */
+/* Keeps the contexts of the GPUs into whose memory the NICs receive. These may be other GPUs than
+ * the session's own, if a NIC belongs to another GPU or if messages arrive in host memory
+ * (host-recv). */
 static tcpx_status landing_contexts_keep(const struct engine_plugin *plugin)
 {
 	tcpx_status status = TCPX_OK;
@@ -84,8 +87,8 @@ static tcpx_status opening_find_place(struct opening *o)
 	return o->place ? TCPX_OK : comms_place_get(&o->place);
 }
 
-/* Checks the environment before a TCPX plugin starts: the plugin reads its variables at its
- * start, and a wrong value ends or hangs the process. Does nothing for other plugins. */
+/* Checks the environment before a TCPX plugin starts, because the plugin reads its variables at its
+ * start, and a wrong value can end or hang the process. Does nothing for other plugins. */
 static tcpx_status opening_before_start(void *arg, const char *name)
 {
 	struct opening *o = arg;
@@ -100,8 +103,8 @@ static tcpx_status opening_before_start(void *arg, const char *name)
 	return status;
 }
 
-/* Sets what the plugin carries and which NICs are used. The first device decides, because all
- * devices of a plugin are of one kind and differ only in their location. */
+/* Decides which kinds of memory the plugin carries and which NICs are used. Looks only at the first
+ * device, because all devices of a plugin are of one kind and differ only in their location. */
 static tcpx_status opening_pick_device(struct opening *o)
 {
 	struct engine_plugin *plugin = o->plugin;
@@ -113,9 +116,10 @@ static tcpx_status opening_pick_device(struct opening *o)
 		plugin->message_bytes = (uint32_t)device->message_max;
 	plugin->chunk = unpack ? comms_env_chunk() : 0;
 	if (plugin->chunk && plugin->chunk < plugin->message_bytes)
-		plugin->message_bytes = plugin->chunk; /* messages of several chunks leak pages */
+		/* if a message has several chunks, the plugin leaks pages */
+		plugin->message_bytes = plugin->chunk;
 	/* A device that leaves fragments in GPU memory carries host memory only on request
-	 * (decision 26). */
+	 * (decision 26 in docs/design/decisions.md). */
 	plugin->host = device->ptr_support & NCCLNET_PTR_HOST &&
 		       (!unpack || o->opts->flags & TCPX_SESSION_PLUGIN_HOST ||
 			config_bool(CONFIG_PLUGIN_HOST));
@@ -279,8 +283,8 @@ uint32_t comms_given_up(const struct engine_peer *peer)
 	return count;
 }
 
-/* Whether the plugin may follow connect handles that the peer sent: the link was dialled with a
- * key file's key, or all peers are trusted (TCPX_PLUGIN_TRUST_PEERS). */
+/* Whether the plugin may connect to a handle that the peer sent: the link is authenticated with the
+ * key of a key file, or all peers are trusted (TCPX_PLUGIN_TRUST_PEERS). */
 static bool peer_is_trusted(const struct engine_peer *peer)
 {
 	return peer->dialling.hello.auth == WIRE_AUTH_KEY || config_bool(CONFIG_PLUGIN_TRUST_PEERS);
@@ -308,7 +312,7 @@ bool comms_not_tried(const struct engine_peer *peer, const char **out_why)
 	*out_why = "the peer is on this host, and reached by the local transport";
 	if (peer->shared_memory.have_offer)
 		return true;
-	/* A NIC steers only packets that arrive from outside. */
+	/* A NIC steers only packets that come from another host into GPU memory. */
 	*out_why = "the peer is on this host, where a NIC steers nothing; let the local transport "
 		   "be used, or try TCPX_GPUDIRECT_SAME_HOST=1";
 	return peer->link.session->plugin->gpu >= 0 && !config_bool(CONFIG_GPUDIRECT_SAME_HOST) &&
@@ -330,7 +334,7 @@ bool comms_carries(struct engine_request *request)
 		return request->remote.messages;
 	case TCPX_OP_SEND:
 	case TCPX_OP_RECV:
-		return true; /* the receiver decides by its CTS frame */
+		return true; /* the receiver decides, by its CTS (clear-to-send) frame */
 	case TCPX_OP_NOTIFY:
 		break;
 	}

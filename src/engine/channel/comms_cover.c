@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides, when a region is registered, whether the plugin can get the pages around it. */
+/* Finds out, when a region is registered, whether the driver exports the region's pages to the
+ * plugin. */
 #include "engine/channel/comms.h"
 
 #include "base/config.h"
@@ -14,8 +15,8 @@ uint64_t comms_cover(const struct mem_region *region, uintptr_t *out_base)
 	return ((end + in_page) & ~in_page) - *out_base;
 }
 
-/* Asks the driver whether it exports each of the pieces that the plugin will ask for. OK: it
- * exports all of them. */
+/* Asks the driver whether it exports each of the pieces that the plugin will ask for. Returns OK if
+ * the driver exports all of them. */
 static tcpx_status cover_ask_pieces(const struct sys_cuda_gpu *gpu, const struct mem_region *region)
 {
 	uintptr_t base;
@@ -45,8 +46,8 @@ static tcpx_status cover_ask(const struct mem_region *region)
 	return status;
 }
 
-/* Logs that the driver does not export the pages of the region: at WARN only for the first region
- * of a session, since an application may register thousands. */
+/* Logs that the driver does not export the pages of the region. The level is WARN only for the
+ * first such region of a session, since an application may register thousands. */
 static void cover_log_refusal(struct engine_plugin *plugin, const struct mem_region *region)
 {
 	const tcpx_error *error = error_last();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Closes comms: after their channel, after an attempt that failed, after their peer died. */
+/* Closes comms when their channel has stopped, their setup has failed, or their peer has died. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +10,12 @@
 #include "engine/channel/comms_gpu.h"
 #include "engine/path/share.h"
 
-/* time that the plugin has to close comms, counted from when no copy uses their memory */
+/* time that the plugin has to close comms, counted from the end of the last copy of their
+ * messages */
 #define CLOSE_NS (5 * CLOCK_S_NS)
-#define BARREN_MAX 4u		   /* losses in a row before the channel rests */
-#define LOST_LINES 64u		   /* log lines per interval that one peer may cause */
-#define CAUSE_NS (10 * CLOCK_S_NS) /* equal reasons within this time have one cause */
+#define BARREN_MAX 4u  /* after so many losses in a row the channel is not dialled for a while */
+#define LOST_LINES 64u /* most log lines in 10 s that one peer may cause */
+#define CAUSE_NS (10 * CLOCK_S_NS) /* equal reasons within this time count as one cause */
 #define DIGITS "0123456789"
 #define LOOK_NS CLOCK_MS_NS /* interval between two checks whether a GPU's copies have ended */
 
@@ -87,10 +88,10 @@ static void comm_close_start(struct engine_comms *comms, struct net_comm **comm,
 	if (comm == &comms->in)
 		opts.gpu = comms_nic(comms)->landing;
 	if (*comm && net_close_start(&opts, *comm, op) == TCPX_OK)
-		*comm = NULL; /* it belongs to the operation now */
+		*comm = NULL; /* the comm belongs to the operation now */
 }
 
-/* Ends what is under way of a setup: operations, the listener, the guide connection. */
+/* Abandons a setup: ends its operations, its listener and its guide connection. */
 static void comms_abandon_setup(struct engine_comms *comms)
 {
 	struct net_setup_opts opts = comms_opts(comms, comms->deadline_ns);
@@ -122,8 +123,8 @@ void comms_close(struct engine_comms *comms, bool lost)
 	comms_close_step(comms);
 }
 
-/* Whether the close of a comm has ended or was never begun. *out_stuck is set if it did not end
- * in time. */
+/* Whether the close of a comm has ended or was never begun. Sets *out_stuck if the close did not
+ * end in time. */
 static bool comm_close_ended(struct net_setup **op, bool *out_stuck)
 {
 	tcpx_status status;
@@ -138,7 +139,8 @@ static bool comm_close_ended(struct net_setup **op, bool *out_stuck)
 	return true;
 }
 
-/* Tells the core that the channel is lost, if its comms are closed because of that. */
+/* Tells the core that the channel is lost, if the comms were closed because of that loss and the
+ * peer is not dead. */
 static void core_hears_of_loss(struct engine_comms *comms)
 {
 	struct engine_peer *peer = comms->peer;
@@ -150,17 +152,18 @@ static void core_hears_of_loss(struct engine_comms *comms)
 	link_unlock(&peer->link);
 }
 
-/* Begins to close both comms after the last copy out of their messages has ended, however long
- * that takes. Returns whether the closes have begun. */
+/* Begins to close both comms, unless the GPU's part is still being opened or a copy of their
+ * messages is under way. In these cases the close is tried again later. Returns whether the close
+ * has begun. */
 static bool comms_close_begin(struct engine_comms *comms)
 {
 	int64_t now_ns = clock_now_ns();
 
 	if (comms->end.begun)
 		return true;
-	/* The plugin frees its device queue with the comm, and a thread that still opens the
-	 * GPU's part reads that queue. When the thread ends it wakes this link, and the close is
-	 * tried again. */
+	/* The plugin frees its device queue with the comm. A thread that still opens the GPU's part
+	 * of the comm (comms_gpu.c) reads that queue. When that thread ends, it wakes this link,
+	 * and the close is tried again. */
 	if (comms_gpu_opens(comms))
 		return false;
 	comms_gpu_abandon(comms);
@@ -207,8 +210,8 @@ void comms_close_step(struct engine_comms *comms)
 	peer_put(peer);
 }
 
-/* Whether the reasons are equal apart from numbers: one cause gives such reasons to several
- * channels. */
+/* Whether two reasons are equal apart from numbers. Such reasons of several channels have one
+ * cause. */
 static bool loss_same_cause(const char *a, const char *b)
 {
 	for (;; a++, b++) {
@@ -221,8 +224,8 @@ static bool loss_same_cause(const char *a, const char *b)
 	}
 }
 
-/* Sets the level at which the loss is logged: WARN only for the first of the channels that one
- * cause hits. */
+/* Sets the level at which a loss is logged: WARN for the first channel that is lost for a cause,
+ * INFO for the others. */
 static void loss_choose_level(struct engine_peer_comms *table, const char *why)
 {
 	int64_t now_ns = clock_now_ns();
@@ -235,8 +238,9 @@ static void loss_choose_level(struct engine_peer_comms *table, const char *why)
 	table->cause_ns = now_ns;
 }
 
-/* Sends the reason (NULL: none) and the message counts of this end to the peer, and logs the
- * counts. If the counts that the two ends log differ, a message was lost. */
+/* Sends the reason, unless `why` is NULL, and the message counts of this end to the peer, and logs
+ * the counts. The peer logs its own counts. If the counts of the two ends do not match, a message
+ * was lost. */
 static void loss_tell_peer(struct engine_comms *comms, const char *why,
 			   const struct net_message_counts *counts)
 {
@@ -258,14 +262,14 @@ static void loss_tell_peer(struct engine_comms *comms, const char *why,
 	comms_tell(comms, FRAME_COMM_LOST, text, (uint32_t)strlen(text));
 }
 
-/* Called when a channel is lost: counts how often in a row it was lost without carrying anything
- * in a direction in which it was used. After BARREN_MAX such losses the dialler does not dial the
- * channel for a while. If dialled at once, it would get the same transfers and be lost again, for
+/* Called when a channel is lost. Counts the losses in a row at which nothing had got through in a
+ * direction that was used. After BARREN_MAX such losses the dialler does not dial the channel for a
+ * while. If dialled at once, the channel would get the same transfers and be lost again, for
  * ever. */
 static void loss_count_barren(struct engine_peer *peer, struct comms_slot *slot, uint32_t channel,
 			      const struct net_message_counts *counts)
 {
-	/* longer than the strand timer, so that waiting requests fail first */
+	/* longer than the time of comms_strand_later(), so that waiting requests fail first */
 	int64_t rest = 2 * peer->link.session->plugin->message_ns;
 	uint32_t unacked;
 
@@ -296,15 +300,17 @@ bool comms_follows(struct engine_comms *comms)
 	bool same;
 
 	pthread_mutex_lock(&comms->lock);
-	same = !*comms->why; /* no reason of this end: the peer sent a fence */
+	/* If this end has recorded no reason, a fence of the peer reported the loss. */
+	same = !*comms->why;
 	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
 		same |= !strcmp(comms->why, error_status_text(ends[i]));
 	pthread_mutex_unlock(&comms->lock);
 	return same;
 }
 
-/* Keeps the reason of a loss for tcpx_request_error(). `first`: this end saw the failure before
- * the peer reported it, so its reason replaces an earlier one, even of another channel. */
+/* Keeps the reason of a loss for tcpx_request_error(). If `first` is true, this end noticed the
+ * failure before the peer reported it; then `why` replaces the reason kept before, even that of
+ * another channel. */
 static void loss_keep_reason(struct engine_peer *peer, const char *why, bool first)
 {
 	link_lock(&peer->link);
@@ -317,7 +323,7 @@ void comms_lost_there(struct engine_peer *peer, uint32_t channel, const char *wh
 {
 	bool counts = strncmp(why, "channel ", 8) != 0;
 
-	if (comms_slot(peer, channel)->told) /* the log has said why it is not up */
+	if (comms_slot(peer, channel)->told) /* already logged why the channel is not up */
 		peer->comms->level = TCPX_LOG_INFO;
 	else if (!counts)
 		loss_choose_level(peer->comms, why);
@@ -338,7 +344,7 @@ bool comms_rests(const struct engine_peer *peer, uint32_t channel)
 	return slot && slot->rests_ns > clock_now_ns();
 }
 
-/* Called when the channel has no call under way any more: ends what comms_stays() began. */
+/* Undoes comms_stays(). Called when no call of the channel is under way any more. */
 static void comms_stay_end(struct engine_comms *comms)
 {
 	comms->peer->comms->staying -= comms->end.stays;
@@ -362,7 +368,8 @@ bool comms_stopped(struct engine_chan *chan, const char *why)
 	if (first)
 		loss_choose_level(peer->comms, why);
 	else
-		peer->comms->level = TCPX_LOG_INFO; /* one line tells of all channels of the peer */
+		/* the caller logs one line for all channels of the peer */
+		peer->comms->level = TCPX_LOG_INFO;
 	ops->info(chan->net, &info);
 	loss_count_barren(peer, slot, channel, &info.messages);
 	comms_slot_set(peer, channel, NULL);
@@ -379,8 +386,8 @@ bool comms_stopped(struct engine_chan *chan, const char *why)
 	return true;
 }
 
-/* Called when the peer dies. If it left before its plugin channels were up, logs once what the
- * first of them was waiting for. */
+/* Called when the peer dies. If the peer died before its plugin channels were up, logs what the
+ * first channel that is not up was waiting for. */
 static void peer_left_early(const struct engine_peer *peer)
 {
 	const struct engine_peer_comms *table = peer->comms;

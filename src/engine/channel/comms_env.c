@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks the environment variables that a TCPX plugin reads against this machine. */
+/* Checks whether the environment variables that a TCPX plugin reads fit this machine. */
 #include "engine/channel/comms_env.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "base/error.h"
 
 #define CHUNK_NAME "NCCL_DYNAMIC_CHUNK_SIZE"
-#define TCPX_MARK "TCPX" /* part of the names of plugins that read these variables */
+#define TCPX_MARK "TCPX" /* a plugin whose name contains this reads these variables */
 
 /* Describes this machine in the form that gpudirect_env_check() takes. */
 struct question {
@@ -20,9 +20,9 @@ struct question {
 	const struct comms_place *at;
 };
 
-/* Reads an environment variable in the case that no NIC is an interface of this machine. Then
- * variables that name interfaces mean something else, so NULL is returned for them, as if they
- * were not set. */
+/* Reads an environment variable if no NIC is an interface of this machine. Variables that name
+ * interfaces mean something else in that case, so returns NULL for them, as if they were not
+ * set. */
 static const char *without_interfaces(void *arg, const char *name)
 {
 	for (unsigned i = 0; gpudirect_var(i); i++) {
@@ -36,9 +36,9 @@ static const char *without_interfaces(void *arg, const char *name)
 	return comms_place_getenv(arg, name);
 }
 
-/* The size of messages in bytes. A message is one chunk of the plugin, so a chunk size below the
- * requested size (0: TCPX_MESSAGE_BYTES) replaces it, unless the chunk size is below the minimum
- * of TCPX_MESSAGE_BYTES. */
+/* Returns the size of messages in bytes: `wish`, or TCPX_MESSAGE_BYTES if `wish` is 0. A message is
+ * one chunk of the plugin, so a smaller chunk size of the plugin is returned instead, unless it is
+ * below the minimum of TCPX_MESSAGE_BYTES. */
 static size_t env_message_bytes(size_t wish)
 {
 	uint32_t chunk = comms_env_chunk();
@@ -58,8 +58,8 @@ static void question_init(struct question *q, const struct comms_place *place, s
 	q->place.nnodes = place->topo->nnodes;
 }
 
-/* The NIC's NUMA node as the plugin reads it from sysfs. A NIC that is no device of a bus, such
- * as a veth, has no file numa_node there. */
+/* Returns the NIC's NUMA node as the plugin reads it from sysfs. A NIC that is not a device of a
+ * bus, such as a veth, has no file numa_node (GPUDIRECT_NUMA_UNTOLD). */
 static int env_numa_of(const struct topo_nic *nic)
 {
 	char path[256];
@@ -73,7 +73,7 @@ static int env_numa_of(const struct topo_nic *nic)
 	return GPUDIRECT_NUMA_NONE;
 }
 
-/* Adds the NIC of that name to those that are checked, if it is an interface of this machine. */
+/* Adds the NIC with this name to the NICs to check, if it is an interface of this machine. */
 static void env_add_nic(struct question *q, const char *name)
 {
 	const struct topo *topo = q->at->topo;
@@ -108,7 +108,8 @@ static void env_add_named(struct question *q, const char *names)
 	char name[64];
 
 	if (!*names || !strcmp(names, COMMS_NICS_ALL)) {
-		if (config_bool(CONFIG_PAIRING)) /* without pairing the plugin's devices decide */
+		/* Without pairing, the NICs depend on the plugin's devices, which are not known. */
+		if (config_bool(CONFIG_PAIRING))
 			env_add_owners(q);
 		return;
 	}
@@ -169,7 +170,8 @@ tcpx_status comms_env_problems(const char *nics, size_t message_bytes,
 	return TCPX_OK;
 }
 
-/* Logs the problems. ERR_UNSUPPORTED: the first one, and with it at least one, is fatal. */
+/* Logs the problems, which are sorted with the fatal ones first. Returns ERR_UNSUPPORTED if there
+ * is a fatal one. */
 static tcpx_status env_report(const struct gpudirect_problem *problems, unsigned count)
 {
 	tcpx_status status;

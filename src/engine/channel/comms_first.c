@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The first message of each comm, which is empty. Some plugins make progress only within their
- * calls, and accept no message before both ends have called them. Without this file nothing would
- * begin: a receiver posts nothing before a message is announced, and a message is announced only
- * after the plugin accepted it. So both ends call the plugin here until an empty message has
- * arrived; docs/design/messages.md, "Plugins that move when called".
+ * calls, and accept no message before both ends have called them. Without a first message neither
+ * end would call: a receiver posts nothing before a message is announced, and a message is
+ * announced only after the plugin accepted it. So both ends call the plugin until an empty message
+ * has arrived; see docs/design/messages.md, "Plugins that move when called".
  */
 #include "engine/channel/comms.h"
 
@@ -18,9 +18,10 @@ bool comms_first_known(const struct engine_session *session)
 				 NCCLNET_PTR_HOST;
 }
 
-/* Begins the first message of each direction that may begin. The send may begin when the peer has
- * said that it is ready, since its accept has ended then; the receive may begin when this end has
- * said so. An error: the plugin failed, and the attempt must be ended. */
+/* Begins the first message of each direction that may begin. The send may begin when the peer's
+ * READY frame has come, because the peer's accept has ended then. The receive may begin when this
+ * end has sent its READY frame. Returns an error if the plugin failed; the caller must then end the
+ * attempt. */
 static tcpx_status first_begin(struct engine_comms *comms)
 {
 	struct net_setup_opts opts = comms_opts(comms, comms->deadline_ns);

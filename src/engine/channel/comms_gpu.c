@@ -12,7 +12,7 @@
 #include "sys/cuda.h"
 
 #define HOST_RECV "host-recv"
-/* used as pool size if the driver does not tell it: offsets in the pool have 32 bits */
+/* pool size if the driver does not know it; offsets in the pool have 32 bits */
 #define POOL_UNKNOWN (1ull << 32)
 
 enum op_state { OP_RUNNING = 0, OP_ENDED };
@@ -23,7 +23,7 @@ struct comms_gpu_op {
 	bool chosen;	   /* the user chose the mode, so no other one replaces it */
 	uint32_t home;	   /* the session's GPU, to whose memory the messages go */
 	uint64_t queue_at; /* device address of the plugin's queue */
-	uint64_t window;   /* host-recv: for how many messages host memory is allocated; else 0 */
+	uint64_t window;   /* host-recv: number of messages that fit into `gpu.landing`; else 0 */
 	struct sys_cuda_gpu *device;
 	struct comms_gpu gpu;
 	cuda_ptr block; /* the allocation that contains gpu.landing */
@@ -52,7 +52,7 @@ tcpx_status comms_gpu_mode(const char *text, struct engine_plugin *plugin)
 		text = config_text(CONFIG_UNPACK_IMPL);
 	plugin->host_recv = !strcmp(text, HOST_RECV);
 	plugin->chosen = chosen;
-	plugin->unpack = MEM_UNPACK_D2D; /* for host-recv: one copy for each message */
+	plugin->unpack = MEM_UNPACK_D2D; /* used by host-recv: one copy per message */
 	if (plugin->host_recv)
 		return TCPX_OK;
 	for (unsigned i = 0; i < sizeof(mode_names) / sizeof(mode_names[0]); i++) {
@@ -67,7 +67,7 @@ tcpx_status comms_gpu_mode(const char *text, struct engine_plugin *plugin)
 		text);
 }
 
-/* Keeps a GPU that this thread has made current, and what was current before. */
+/* What gpu_enter() hands to gpu_leave(): the GPU that is current, and what was current before. */
 struct entered {
 	struct sys_cuda_gpu *gpu;
 	struct sys_cuda_scope scope;
@@ -122,8 +122,8 @@ static uint64_t bytes_from(const struct sys_cuda *api, cuda_ptr at)
 	return bytes - (at - start);
 }
 
-/* Reads the plugin's device queue: where its metadata and its pool are. It is read once, because
- * both stay in place for as long as the comm lives. */
+/* Reads the addresses of the metadata and the pool from the plugin's device queue. One read is
+ * enough, because both stay in place for as long as the comm lives. */
 static tcpx_status queue_read(struct comms_gpu_op *op)
 {
 	const struct sys_cuda *api = op->device->api;
@@ -136,8 +136,8 @@ static tcpx_status queue_read(struct comms_gpu_op *op)
 	rc = api->copy((cuda_ptr)(uintptr_t)&queue, op->queue_at, sizeof(queue));
 	if (rc != CUDA_OK)
 		return sys_cuda_error(rc, "reading the plugin's queue");
-	/* queue.meta is mapped host memory. If the driver has no CPU address for it, the CPU
-	 * address is that value itself. */
+	/* queue.meta is the device address of mapped host memory. If the driver does not know the
+	 * CPU address of that memory, queue.meta itself is used. */
 	if (api->pointer_attribute(&meta, CUDA_POINTER_HOST, queue.meta) != CUDA_OK || !meta)
 		meta = (void *)(uintptr_t)queue.meta;
 	if (!meta || !queue.bounce)
@@ -149,8 +149,8 @@ static tcpx_status queue_read(struct comms_gpu_op *op)
 	return TCPX_OK;
 }
 
-/* host-recv: allocates host memory for a window of messages, pinned so that the driver copies
- * from it directly. */
+/* For host-recv: allocates host memory for a window of messages. The memory is pinned, so that the
+ * driver copies from it directly. */
 static tcpx_status landing_make_host(struct comms_gpu_op *op)
 {
 	uint64_t bytes = op->window * op->opts.job_bytes;
@@ -165,9 +165,9 @@ static tcpx_status landing_make_host(struct comms_gpu_op *op)
 	return TCPX_OK;
 }
 
-/* Allocates GPU memory for one message, in whole pages, with which receives are posted. Then,
- * unless TCPX_GPUDIRECT_COVER is off, asks the driver whether it exports these pages, as the
- * plugin needs; an error if it does not. */
+/* Allocates GPU memory for one message, in whole pages; receives are posted with this memory. Then,
+ * unless TCPX_GPUDIRECT_COVER is off, asks the driver whether it exports these pages to the plugin,
+ * and returns an error if it does not. */
 static tcpx_status landing_make(struct comms_gpu_op *op)
 {
 	const uint64_t page = NET_MR_PAGE;
@@ -202,7 +202,8 @@ static void gpu_op_release(struct comms_gpu_op *op)
 }
 
 /* Runs on a thread of its own: finds the plugin's memory, allocates the memory for receives and
- * opens the unpacker, with separate copies if the GPU has no unpack kernel. */
+ * opens the unpacker. If the GPU has no unpack kernel and the user chose no mode, unpacks with
+ * separate copies. */
 static tcpx_status gpu_op_open(struct comms_gpu_op *op)
 {
 	struct sys_cuda_scope scope;
@@ -225,7 +226,8 @@ static tcpx_status gpu_op_open(struct comms_gpu_op *op)
 		status = mem_unpack_open(&op->opts, &op->gpu.unpack);
 	}
 	op->gpu.mode = op->window ? HOST_RECV : mode_names[op->opts.mode];
-	/* relay: copies go to the session's GPU */
+	/* with a relay the NIC receives into another GPU, and copies go from there to the session's
+	 * GPU */
 	if (status == TCPX_OK && op->home != op->opts.device)
 		status = mem_unpack_reach(op->gpu.unpack, op->home);
 	return status;

@@ -5,7 +5,8 @@
  * opening and closing may wait for the work that runs on the GPU.
  *
  * Invariant: a job is in engine_comms.jobs from the commit of its chunk until its copies have
- * ended. As long, its message is not given back to the plugin, and the comms are not closed.
+ * ended. During that time its message is not given back to the plugin, and the comms are not
+ * closed.
  */
 #ifndef ENGINE_CHANNEL_COMMS_GPU_H
 #define ENGINE_CHANNEL_COMMS_GPU_H
@@ -17,7 +18,7 @@
 /* The GPU's part of a comm that receives. */
 struct comms_gpu {
 	struct mem_unpack *unpack;
-	const char *mode; /* how it unpacks, as TCPX_UNPACK_IMPL spells it */
+	const char *mode; /* unpack mode, a value of TCPX_UNPACK_IMPL */
 	/* Memory that receives are posted with: GPU memory for one message, or host memory for a
 	 * window of messages. Whole pages. */
 	void *landing;
@@ -33,50 +34,50 @@ struct comms_job {
 	struct list_node node; /* engine_comms.jobs */
 	struct engine_comms *comms;
 	struct engine_stage *stage;
-	uint64_t seq;	  /* of the frame, and with it of the message */
+	uint64_t seq;	  /* sequence of the frame that announces the message */
 	struct iovec *to; /* destinations, in the order of the message's bytes */
-	/* number of destinations; of copies that were started, and of those that have ended */
+	/* number of destinations, of copies that were started, and of copies that have ended */
 	uint32_t nto, pushed, ended;
-	/* fragments, cut at the bounds of destinations; NULL: there is one destination */
+	/* the message's fragments, cut at the bounds of destinations; NULL if there is one
+	 * destination */
 	struct base_frag *frags;
 	struct mem_unpack_job *jobs; /* one for each destination */
 	tcpx_status status;
-	tcpx_error error; /* why the job failed, if status says so */
+	tcpx_error error; /* why the job failed; set if status is not OK */
 };
 
-/* Sets how plugin unpacks, by a value of TCPX_UNPACK_IMPL; text NULL: the value from the
- * environment. ERR_INVALID: the value is unknown. */
+/* Sets how `plugin` unpacks. `text` is a value of TCPX_UNPACK_IMPL; if it is NULL, the value comes
+ * from the environment. Returns ERR_INVALID if the value is unknown. */
 tcpx_status comms_gpu_mode(const char *text, struct engine_plugin *plugin);
 /* Operations that make a GPU current for the plugin's calls. */
 extern const struct net_gpu_ops comms_gpu_ops;
 
-/* comms_gpu.c, control thread. Begins to open the GPU's part of the accepted comm, on a thread of
- * its own. When that thread ends it wakes the peer's link. */
+/* comms_gpu.c, control thread. Begins to open the GPU's part of the accepted comm, on a separate
+ * thread, which wakes the peer's link when it ends. */
 tcpx_status comms_gpu_open(struct engine_comms *comms);
-/* Returns IN_PROGRESS while the open is under way; OK: comms->gpu is set; another status: the
- * open failed, and the last error says why. */
+/* Whether the open is under way. Its thread reads memory of the comm, so the comm must not be
+ * closed before the thread has ended. The thread wakes the peer's link when it ends. */
 tcpx_status comms_gpu_opened(struct engine_comms *comms);
-/* Whether the open is under way: its thread reads memory of the comm, so the comm may not be
- * closed. When the thread ends it wakes the peer's link. */
+/* Whether the open is under way. Its thread reads memory of the comm, so the comm must not be
+ * closed before the thread has ended. The thread then wakes the peer's link. */
 bool comms_gpu_opens(const struct engine_comms *comms);
-/* Frees the result of an open that has ended and is not used, if there is one. */
+/* If an open has ended and its result is not used, frees that result. */
 void comms_gpu_abandon(struct engine_comms *comms);
-/* Begins to close the GPU's part, on a thread of its own. The caller makes sure that no job is
- * under way. */
+/* Begins to close the GPU's part, on a separate thread. No job may be under way. */
 void comms_gpu_close(struct engine_comms *comms);
 
-/* comms_unpack.c, rx owner. Whether the frame's payload is a message that arrives in pieces. */
+/* comms_unpack.c, called by the rx owner. Whether the frame's payload is a message in pieces. */
 bool comms_in_pieces(const struct engine_chan *chan);
-/* Prepares the job that unpacks the frame's message, as rx->stage. The destination is the local
- * side of segs, or rx->iov if segs is NULL. ERR_NO_MEMORY. */
+/* Prepares the job that unpacks the frame's message, and puts it into rx->stage. The destination is
+ * the local side of segs, or rx->iov if segs is NULL. Returns OK or ERR_NO_MEMORY. */
 tcpx_status comms_receive(struct engine_chan *chan, const struct core_segs *segs);
 /* Called when the chunk was refused or aborted: gives its message back to the plugin. */
 void comms_message_drop(struct engine_chan *chan);
 /* Adds the unpacking of the frame's message to the channel's jobs. Called after core_rx_end(). */
 void comms_unpack_start(struct engine_chan *chan, struct engine_stage *stage);
-/* Starts copies, takes note of those that have ended, and ends the jobs that are complete. True:
- * some jobs are left. chan: the channel whose rx owner this thread is; NULL: the channel is
- * stopped, so no message is given back to the plugin. */
+/* Starts copies, checks which copies have ended, and ends the jobs that are complete. Returns
+ * whether jobs are left. Called by the rx owner of `chan`; or, with `chan` NULL, after the channel
+ * was stopped, and then gives no message back to the plugin. */
 bool comms_unpack_run(struct engine_comms *comms, struct engine_chan *chan);
 
 #endif

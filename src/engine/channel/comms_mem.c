@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registers the memory of regions with the comm that sends from it, at the first send, and
- * deregisters it. */
+/* Registers a region with the comm that sends, at the first send from the region, and ends that
+ * registration when the region is deregistered. */
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "engine/channel/comms.h"
 
-/* pause before looking again whether the plugin has ended a region's last message */
+/* pause before checking again whether the plugin has ended a region's last message */
 #define LOOK_NS CLOCK_MS_NS
 
-/* The registration of a region with the comm that sends from it. comms->lock guards the fields
- * whose comments begin with its name. */
+/* The registration of a region with the comm that sends from it. comms->lock guards the fields that
+ * are marked with its name. */
 struct comms_mem {
 	struct list_node node; /* engine_comms.mems */
 	struct mem_region *region;
 	enum { MEM_NEW = 0, MEM_STARTED, MEM_READY, MEM_FAILED, MEM_ENDING } state;
 	bool retired; /* comms->lock: the region is being deregistered */
-	/* comms->lock: number of the last message sent from it; the first of a comm is 1 */
+	/* comms->lock: number of the last message sent from the region; a comm's first message has
+	 * number 1 */
 	uint64_t last;
-	struct net_setup *op; /* in STARTED and ENDING: the operation under way */
-	struct net_mr *mr;    /* in READY: the plugin's registration */
-	int64_t due_ns;	      /* when to look again although no operation has ended; 0: never */
-	tcpx_error error;     /* in FAILED: why */
+	struct net_setup *op; /* in MEM_STARTED and MEM_ENDING: the operation under way */
+	struct net_mr *mr;    /* in MEM_READY: the plugin's registration */
+	/* when comms_mem_step() must run even if no operation has ended; 0: never */
+	int64_t due_ns;
+	tcpx_error error; /* in MEM_FAILED: why */
 };
 
 /* Returns the comm's entry for a region, or NULL if there is none. The caller holds comms->lock. */
@@ -39,8 +41,8 @@ static struct comms_mem *mem_find(struct engine_comms *comms, const struct mem_r
 	return NULL;
 }
 
-/* Adds a registration in state MEM_NEW, with an io reference of the region. NULL: the last error
- * says why. The caller holds comms->lock. */
+/* Adds a registration in state MEM_NEW, with an io reference of the region. Returns NULL on
+ * failure; the last error says why. The caller holds comms->lock. */
 static struct comms_mem *mem_new(struct engine_comms *comms, struct mem_region *region)
 {
 	struct comms_mem *mem = calloc(1, sizeof(*mem));
@@ -69,9 +71,9 @@ static void mem_free(struct comms_mem *mem)
 	free(mem);
 }
 
-/* Finds the registration of the frame's memory, or begins it. OK: *out_mem is ready, and a
- * message from it is counted as posted. IN_PROGRESS: the registration is under way, and its end
- * kicks the channel. An error: the memory cannot be registered. */
+/* Finds the registration of the frame's memory, or begins it. Returns OK if *out_mem is ready, and
+ * counts a message from it as posted. Returns IN_PROGRESS while the registration is under way; its
+ * end kicks the channel. Returns another status if the memory cannot be registered. */
 static tcpx_status mem_use(struct engine_chan *chan, struct mem_region *region,
 			   struct comms_mem **out_mem)
 {
@@ -101,8 +103,9 @@ static tcpx_status mem_use(struct engine_chan *chan, struct mem_region *region,
 	return status;
 }
 
-/* Gives the payload to the plugin. OK: it is posted. IN_PROGRESS: the plugin takes nothing now,
- * and the channel is kicked to try again. An error: the channel has failed. */
+/* Gives the payload to the plugin. Returns OK if the payload is posted. Returns IN_PROGRESS if the
+ * plugin takes nothing at the moment; the channel is kicked to try again. With any other status the
+ * channel has failed. */
 static tcpx_status mem_post(struct engine_chan *chan, struct comms_mem *mem, const void *data)
 {
 	struct engine_comms *comms = chan->comms;
@@ -124,8 +127,8 @@ static tcpx_status mem_post(struct engine_chan *chan, struct comms_mem *mem, con
 	return status;
 }
 
-/* Makes the frame a NOP with its sequence number. Its payload was not posted and never will be,
- * but the peer must not miss a sequence number. */
+/* Turns the frame into a NOP with the same sequence number. The payload of the frame will never be
+ * posted, but the peer must not miss a sequence number. */
 static void frame_blank(struct frame *frame)
 {
 	*frame = (struct frame){.type = FRAME_NOP,
@@ -216,8 +219,8 @@ static void mem_register(struct engine_comms *comms, struct comms_mem *mem)
 		mem_failed(mem);
 }
 
-/* Begins to deregister mem. If the plugin has not ended the last message from it, looks again
- * after LOOK_NS instead: the plugin may use a message for a moment after the peer has
+/* Begins to deregister mem. If the plugin has not ended the last message from the region, checks
+ * again after LOOK_NS instead: the plugin may use a message for a moment after the peer has
  * acknowledged it. */
 static tcpx_status mem_deregister(struct engine_comms *comms, struct comms_mem *mem)
 {
@@ -232,9 +235,9 @@ static tcpx_status mem_deregister(struct engine_comms *comms, struct comms_mem *
 	return net_deregister_start(&opts, mem->mr, &mem->op);
 }
 
-/* Takes the next step of a registration or deregistration, and frees mem after the last one.
- * *out_moved is set if the registration ended, well or badly, so that a sender that waits for it
- * must look again. An error: the deregistration failed. The caller holds comms->lock. */
+/* Takes the next step of a registration or deregistration, and frees mem after the last one. Sets
+ * *out_moved if the registration has ended, well or badly, so that a waiting sender must be kicked.
+ * Returns an error if the deregistration failed. The caller holds comms->lock. */
 static tcpx_status mem_step(struct engine_comms *comms, struct comms_mem *mem, bool *out_moved)
 {
 	struct net_setup_result result;

@@ -43,9 +43,9 @@ static tcpx_status nics_add(struct engine_plugin *plugin, unsigned dev, int land
 	return TCPX_OK;
 }
 
-/* Adds a NIC (device dev) for the session's GPU: it receives into that GPU if the NIC belongs to
- * it, else into one of the NIC's own GPUs, from which messages are relayed. An error: there is no
- * such way. */
+/* Adds the NIC `dev` for the session's GPU. A NIC that belongs to that GPU receives into it.
+ * Another NIC receives into one of its own GPUs, from which messages are copied to the session's
+ * GPU (a relay). Returns an error if there is no such route. */
 static tcpx_status nics_add_route(struct engine_plugin *plugin, struct comms_place *place,
 				  unsigned dev)
 {
@@ -58,7 +58,8 @@ static tcpx_status nics_add_route(struct engine_plugin *plugin, struct comms_pla
 	if (plugin->host_recv) /* nic_unsteer() chooses the GPU later */
 		return nics_add(plugin, dev, plugin->gpu);
 	if (!config_bool(CONFIG_PAIRING)) {
-		/* The plugin may end the process at the first message, so the warning comes now. */
+		/* With a wrong NIC the plugin may end the process at the first message, so the
+		 * warning is logged before. */
 		if (topo_pairing_check(&place->pairs, place->nics[dev], gpu) != TCPX_OK)
 			LOG_WARN("NIC %s is used for GPU %d because TCPX_PAIRING is off: %s",
 				 net_plugin_device(plugin->plugin, dev)->name, plugin->gpu,
@@ -75,7 +76,7 @@ static tcpx_status nics_add_route(struct engine_plugin *plugin, struct comms_pla
 	return nics_add(plugin, dev, gpu_ordinal(place, route.landing));
 }
 
-/* For host-recv: sets as the NIC's landing GPU one that belongs to another NIC. The NIC does not
+/* For host-recv: sets nic->landing to a GPU that belongs to another NIC, because `nic` does not
  * steer flows of such a GPU into GPU memory. */
 static tcpx_status nic_unsteer(const struct engine_plugin *plugin, const struct comms_place *place,
 			       struct engine_nic *nic)
@@ -114,7 +115,7 @@ static tcpx_status nics_add_owner(struct engine_plugin *plugin, struct comms_pla
 			 plugin->gpu, topo_nic_at(place->topo, nic)->name);
 }
 
-/* Adds the GPU's own NIC, and every other one from which messages reach the GPU. */
+/* Adds the GPU's own NIC, and every other NIC from which messages reach the GPU. */
 static tcpx_status nics_add_all(struct engine_plugin *plugin, struct comms_place *place)
 {
 	tcpx_status status = nics_add_owner(plugin, place);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collects what plugin channels need to know about this machine. */
+/* Collects what plugin channels need to know about this machine: its NICs, GPUs and interfaces, and
+ * which NIC belongs to which GPU. */
 #include "engine/channel/comms_place.h"
 
 #include <stdio.h>
@@ -14,7 +15,7 @@
 #include "sys/cuda.h"
 #include "topo/rxdm_client.h"
 
-/* time that RxDM has to answer */
+/* how long RxDM may take to answer */
 #define RXDM_NS (2 * CLOCK_S_NS)
 
 const char *comms_place_getenv(void *arg, const char *name)
@@ -37,7 +38,7 @@ static tcpx_status place_find_ifaces(struct comms_place *place)
 	tcpx_status status = sys_iface_list(&place->list, &count);
 
 	for (unsigned i = 0; status == TCPX_OK && i < count && place->nifaces < COMMS_IFACES_MAX;
-	     i++) /* the list has an entry per address */
+	     i++) /* the list has one entry per address, so it may repeat a name */
 		if (!comms_place_has_iface(place, place->list[i].name))
 			place->ifaces[place->nifaces++] = place->list[i].name;
 	return status;
@@ -124,7 +125,7 @@ tcpx_status comms_place_plugin(struct comms_place *place, const struct net_plugi
 		return error_last()->status;
 	place_add_nics(place, plugin);
 	place_add_gpus(place);
-	/* sysfs had not all of them, so pair again */
+	/* devices that sysfs does not list have been added, so the pairs are built again */
 	if (place->topo->nnics + place->topo->ngpus != known)
 		place_ask_rxdm(place);
 	return TCPX_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sets up the comms of a channel: each end listens for one comm and connects the other, and they
- * exchange COMM frames over the control link. */
+/* Sets up the comms of a channel: each end listens for one comm and connects the other. The two
+ * ends exchange COMM frames over the control link. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +10,10 @@
 #include "base/text.h"
 #include "engine/channel/comms_gpu.h"
 
-/* attempts of a channel that may fail in a row; then the channel is not dialled again */
+/* after so many failed attempts in a row the channel is not dialled again */
 #define TRIES 4
-/* attempts, per channel on average, that may be closing before no new one begins */
+/* no attempt begins while more than CLOSING_MAX attempts per plugin channel of the peer are
+ * closing */
 #define CLOSING_MAX 4u
 #define LATE_TEXT "its setup takes too long; it may come up later"
 
@@ -24,8 +25,8 @@ static struct net_setup_opts setup_opts(const struct engine_comms *comms, enum c
 	return opts;
 }
 
-/* Options for operations of the receiving comm. The GPU into whose memory the comm receives is
- * current while they run. */
+/* Returns the options for operations of the receiving comm: while they run, the GPU into whose
+ * memory the comm receives is current. */
 static struct net_setup_opts landing_opts(const struct engine_comms *comms, enum comms_op op)
 {
 	struct net_setup_opts opts = setup_opts(comms, op);
@@ -56,8 +57,8 @@ static bool any_slot_told(const struct engine_peer *peer)
 	return false;
 }
 
-/* Lets the peer come up without the channel, records why and logs it once. late: the setup has
- * not failed but takes long, and the channel may still come up. */
+/* Lets the peer come up without the channel, records why, and logs it once. If `late` is true, the
+ * setup has not failed but takes long, and the channel may still come up. */
 static void slot_give_up(struct engine_peer *peer, struct comms_slot *slot, const char *why,
 			 bool late)
 {
@@ -77,8 +78,8 @@ static void slot_give_up(struct engine_peer *peer, struct comms_slot *slot, cons
 	peer->link.events->settled(&peer->link);
 }
 
-/* Ends an attempt that failed: closes its comms, lets the peer come up without the channel, and
- * dials the channel again unless TRIES attempts in a row failed. comms may be freed. */
+/* Ends an attempt that failed: closes its comms and lets the peer come up without the channel. The
+ * dialler dials the channel again, unless TRIES attempts in a row failed. comms may be freed. */
 static void attempt_over(struct engine_comms *comms, const char *why)
 {
 	struct engine_peer *peer = comms->peer;
@@ -87,7 +88,7 @@ static void attempt_over(struct engine_comms *comms, const char *why)
 
 	comms_slot_set(peer, channel, NULL);
 	slot->tries++;
-	comms_close(comms, false); /* comms may be freed */
+	comms_close(comms, false); /* comms may be freed by this call */
 	if (peer->died)
 		return;
 	slot_give_up(peer, slot, why, false);
@@ -136,7 +137,8 @@ static void comms_setup_due(struct sys_timer *timer, int64_t now_ns)
 	link_wake(&comms->peer->link); /* comms_run() then finds which operation is late */
 }
 
-/* Puts a new attempt in the channel's slot and starts its deadline. NULL: no memory. */
+/* Puts a new attempt in the channel's slot and starts its deadline. Returns NULL if memory is
+ * short. */
 static struct engine_comms *attempt_new(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
 {
 	struct comms_slot *slot = comms_slot(peer, channel);
@@ -174,8 +176,9 @@ static bool attempts_too_many(const struct engine_peer *peer)
 	return count > CLOSING_MAX * peer->comms->count;
 }
 
-/* Returns the attempt of that epoch, and begins it if it is new: ends an older one and starts to
- * listen. NULL: the attempt has ended or failed, or may not begin; the last error says why. */
+/* Returns the attempt with this epoch. If the epoch is new, begins the attempt: ends an older one
+ * and starts to listen. Returns NULL if the attempt has ended or failed, or may not begin; the last
+ * error says why. */
 static struct engine_comms *attempt_of(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
 {
 	struct comms_slot *slot = comms_slot(peer, channel);
@@ -218,9 +221,9 @@ tcpx_status comms_guide(struct engine_peer *peer, uint32_t channel, uint32_t epo
 	return TCPX_OK;
 }
 
-/* A COMM frame of the control link arrived. LOST and FAILED carry the reason as text, and LISTEN
- * the handle to connect to. Frames of attempts that have ended are ignored; a frame of a new
- * attempt begins it here. */
+/* Handles a COMM frame that arrived on the control link. LOST and FAILED frames carry a reason as
+ * text, and LISTEN frames the handle to connect to. A frame of a new attempt begins that attempt.
+ * Other frames than LOST and FAILED are ignored if their attempt has ended. */
 tcpx_status comms_frame(struct engine_peer *peer, const struct frame *frame, const void *payload)
 {
 	bool failed = frame->key == FRAME_COMM_FAILED;
@@ -242,11 +245,12 @@ tcpx_status comms_frame(struct engine_peer *peer, const struct frame *frame, con
 			comms_lost_there(peer, (uint32_t)frame->linear, why);
 		return TCPX_OK;
 	}
-	if (failed && !frame->epoch) { /* the peer does not try at all */
+	if (failed && !frame->epoch) { /* epoch 0: the peer does not try at all */
 		slot_give_up(peer, slot, why, false);
 		return TCPX_OK;
 	}
-	if (failed && !slot->comms && frame->epoch == slot->epoch) /* the attempt ended here, too */
+	/* the attempt has ended at this end, too */
+	if (failed && !slot->comms && frame->epoch == slot->epoch)
 		comms_lost_there(peer, (uint32_t)frame->linear, why);
 	comms = failed ? slot->comms : attempt_of(peer, (uint32_t)frame->linear, frame->epoch);
 	if (!comms || comms->epoch != frame->epoch || comms->state != COMMS_SETUP)
@@ -319,8 +323,8 @@ static bool attempt_gone(const struct engine_peer *peer, uint32_t channel,
 	return comms_slot(peer, channel)->comms != comms;
 }
 
-/* Plugins for host memory: allocates memory for a window of received messages, and begins to
- * register it with the receiving comm. */
+/* For plugins that carry host memory: allocates memory for a window of received messages, and
+ * begins to register it with the receiving comm. */
 static tcpx_status setup_register(struct engine_comms *comms)
 {
 	const struct engine_peer_comms *table = comms->peer->comms;
@@ -335,9 +339,10 @@ static tcpx_status setup_register(struct engine_comms *comms)
 				  &comms->setup.op[COMMS_REGISTER]);
 }
 
-/* Begins each operation whose conditions hold now: connect, after the peer's handle came; accept,
- * after the peer said that it connects; then the memory for receives: for a GPU its part is
- * opened first and registered when that has ended. An error: the attempt must be ended. */
+/* Begins each operation whose conditions are met: the connect, after the peer's handle has come;
+ * the accept, after the peer has said that it connects; then the preparation of the memory for
+ * receives. For a GPU, the GPU's part of the comm is opened first, and its memory is registered
+ * when that has ended. Returns an error if the caller must end the attempt. */
 static tcpx_status setup_begin(struct engine_comms *comms)
 {
 	struct engine_peer *peer = comms->peer;
@@ -360,7 +365,7 @@ static tcpx_status setup_begin(struct engine_comms *comms)
 		status = net_accept_start(&landing, comms->setup.listener,
 					  &comms->setup.op[COMMS_ACCEPT]);
 		if (status == TCPX_OK)
-			comms->setup.listener = NULL; /* it belongs to the operation now */
+			comms->setup.listener = NULL; /* belongs to the accept now */
 	}
 	if (status == TCPX_OK && comms->in && !comms->setup.memory_begun) {
 		comms->setup.memory_begun = true;
@@ -377,8 +382,8 @@ static tcpx_status setup_begin(struct engine_comms *comms)
 	return status < 0 ? status : TCPX_OK;
 }
 
-/* The setup is complete: makes the plugin channel of the comms and the guide, and hands it to the
- * link. */
+/* Called when the setup is complete: makes the plugin channel from the comms and the guide, and
+ * attaches it to the link. */
 static void setup_attach(struct engine_comms *comms)
 {
 	const struct engine_peer_comms *table = comms->peer->comms;
@@ -424,9 +429,9 @@ static void setup_attach(struct engine_comms *comms)
 	peer->link.events->settled(&peer->link);
 }
 
-/* Takes the results of operations that have ended, tells the peer what it waits for, begins the
- * next operations, and attaches the channel when all are done. If the deadline has passed, ends
- * the attempt. Afterwards comms may be freed. */
+/* Takes the results of operations that have ended, sends the COMM frames that the peer waits for,
+ * begins the next operations, and attaches the channel when all are done. If the deadline has
+ * passed, ends the attempt. Afterwards comms may be freed. */
 static void setup_step(struct engine_comms *comms)
 {
 	struct engine_peer *peer = comms->peer;

@@ -29,8 +29,8 @@ static void unpack_job_release(struct engine_stage *stage, bool last)
 		unpack_job_free(stage->job);
 }
 
-/* Lists in `to` the pieces of the local side of an sg list from `at` on, `bytes` in all, and
- * returns their number. If `to` is NULL, only counts them. */
+/* Lists in `to` the local pieces of `bytes` bytes of a segment list, from `at` on, and returns
+ * their number. If `to` is NULL, only counts them. */
 static uint32_t unpack_job_pieces(const struct core_segs *segs, struct core_cursor at,
 				  uint64_t bytes, struct iovec *to)
 {
@@ -87,9 +87,9 @@ void comms_message_drop(struct engine_chan *chan)
 	chan->net->ops->message->give(chan->net, chan->rx.frame.seq);
 }
 
-/* Lists in `out` the parts of fragments that lie in the bytes [from, from + bytes) of the
- * message, at most `room` parts. Returns the number of parts; room + 1: there are more, which
- * happens only if fragments overlap. */
+/* Lists in `out` the parts of fragments that lie in the bytes [from, from + bytes) of the message,
+ * at most `room` parts. Returns the number of parts, or room + 1 if there are more. More than
+ * `room` parts are possible only if fragments overlap. */
 static uint64_t frags_cut(const struct base_frag *frags, uint64_t n, uint64_t from, uint64_t bytes,
 			  struct base_frag *out, uint64_t room)
 {
@@ -112,8 +112,8 @@ static uint64_t frags_cut(const struct base_frag *frags, uint64_t n, uint64_t fr
 	return count;
 }
 
-/* Whether no fragment reaches beyond the message. That the fragments make up the whole message is
- * checked by the unpacker, for each destination. */
+/* Whether each fragment lies inside the message. The unpacker checks later, for each destination,
+ * that the fragments fill it completely. */
 static bool frags_inside(const struct base_frag *frags, uint64_t n, uint64_t bytes)
 {
 	for (uint64_t i = 0; i < n; i++)
@@ -123,9 +123,9 @@ static bool frags_inside(const struct base_frag *frags, uint64_t n, uint64_t byt
 	return true;
 }
 
-/* For a job with several destinations: gives each its part of the fragments, from a copy that the
- * plugin cannot change. ERR_CORRUPT: the fragments contradict each other or the message's length;
- * ERR_LIMIT: there are too many; ERR_NO_MEMORY. */
+/* For a job with several destinations: gives each destination its part of the fragments, from a
+ * copy that the plugin cannot change. Returns ERR_CORRUPT if the fragments contradict each other or
+ * the message's length, ERR_LIMIT if there are too many, or ERR_NO_MEMORY. */
 static tcpx_status unpack_job_split(struct comms_job *job, const struct net_message *message)
 {
 	uint64_t n = message->nfrags, room = n + job->nto, from = 0;
@@ -164,8 +164,8 @@ static void unpack_job_failed(struct comms_job *job, tcpx_status status)
 	job->error = *error_last();
 }
 
-/* Takes the message from the plugin and describes its copies, one for each destination. If that
- * fails, the job has failed. */
+/* Takes the message from the plugin and describes its copies, one for each destination. On an
+ * error, marks the job as failed. */
 static void unpack_job_prepare(struct comms_job *job, struct engine_chan *chan)
 {
 	struct net_message message;
@@ -191,8 +191,8 @@ static void unpack_job_prepare(struct comms_job *job, struct engine_chan *chan)
 	}
 }
 
-/* Gives the job's copies to the unpacker. False: the unpacker takes no more now, and a later call
- * goes on. */
+/* Gives the job's copies to the unpacker. Returns false if the unpacker takes no more at the
+ * moment; a later call goes on. */
 static bool unpack_job_push(struct comms_job *job)
 {
 	struct mem_unpack *unpack = job->comms->gpu->unpack;
@@ -210,8 +210,8 @@ static bool unpack_job_push(struct comms_job *job)
 	return true;
 }
 
-/* Whether the job has ended: all copies that were started have ended, and either the job has
- * failed or no copy is left to start. Takes note of copies that failed. */
+/* Whether the job has ended: all copies that were started have ended, and either the job has failed
+ * or no copy is left to start. Marks the job as failed if a copy failed. */
 static bool unpack_job_over(struct comms_job *job)
 {
 	struct mem_unpack *unpack = job->comms->gpu->unpack;
@@ -236,8 +236,8 @@ void comms_unpack_start(struct engine_chan *chan, struct engine_stage *stage)
 	unpack_job_prepare(job, chan);
 }
 
-/* Ends the channel, because the fragments that the plugin reported are wrong, so nothing that the
- * comm says can be trusted. */
+/* Ends the channel because the plugin reported wrong fragments. Nothing else that the comm reports
+ * can be trusted. */
 static void comm_distrust(struct engine_chan *chan, const struct comms_job *job)
 {
 	(void)error_set(TCPX_ERR_CHANNEL_LOST, 0, "%s", job->error.what);

@@ -28,14 +28,14 @@ void comms_named(const struct engine_comms *comms, const char *text, char *out_t
 	int len = snprintf(name, sizeof(name), "channel %u, NIC %s", comms->channel,
 			   comms_nic_name(comms));
 
-	if (strncmp(text, name, (size_t)len) != 0) /* errors of plugin calls have it already */
+	if (strncmp(text, name, (size_t)len) != 0) /* errors of plugin calls begin with the name */
 		text_format(out_text, size, "%s: %s", name, text);
 	else
 		text_format(out_text, size, "%s", text);
 }
 
-/* Reads the listening address from a connect handle. False: the handle has none. The format of a
- * handle is the plugin's own, but handles of plugins over IP begin with the address. */
+/* Reads the listening address from a connect handle. Returns false if the handle has none. The
+ * format of a handle is the plugin's own, but handles of plugins over IP begin with the address. */
 static bool handle_addr(const uint8_t handle[NCCLNET_HANDLE_BYTES], struct sockaddr_storage *out)
 {
 	memset(out, 0, sizeof(*out));
@@ -49,8 +49,8 @@ static bool handle_addr(const uint8_t handle[NCCLNET_HANDLE_BYTES], struct socka
 	return sys_addr_port(out) != 0;
 }
 
-/* Finds the address of the interface that has the NIC's name, for texts while the plugin does not
- * listen yet. False: there is none. */
+/* Finds the address of the interface that has the NIC's name. Used for texts while the plugin does
+ * not listen yet. Returns false if there is none. */
 static bool nic_addr(const struct engine_comms *comms, struct sockaddr_storage *out)
 {
 	struct sockaddr_storage addrs[4];
@@ -60,7 +60,8 @@ static bool nic_addr(const struct engine_comms *comms, struct sockaddr_storage *
 
 	snprintf(exact, sizeof(exact), "=%s", comms_nic_name(comms));
 	if (sys_iface_expand(exact, addrs, 4, &count) != TCPX_OK || !count) {
-		(void)error_raise(&kept); /* the caller is about to report that error */
+		/* restores the last error, which the caller is about to report */
+		(void)error_raise(&kept);
 		return false;
 	}
 	*out = addrs[0];

@@ -2,7 +2,7 @@
 /*
  * Leader and followers: a waiting thread, the leader, polls priority channels itself while their
  * worker sleeps, so that a short exchange costs one wake-up instead of two. Any other event that
- * ends the wait is signalled by the leader's eventfd.
+ * ends the wait is signalled through the leader's eventfd.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -24,9 +24,11 @@ struct engine_lead {
 	struct engine_lead *next;
 };
 
-static _Thread_local struct engine_lead *mine_now; /* the leader that this thread is; NULL: none */
+/* the leader object of this thread; NULL if this thread is no leader */
+static _Thread_local struct engine_lead *mine_now;
 
-/* Returns an unused leader of the session, or a new one. NULL: no memory, or no descriptor. */
+/* Returns an unused leader object of the session, or a new one. Returns NULL if memory or
+ * descriptors are short. */
 static struct engine_lead *lead_take(struct engine_session *session)
 {
 	struct engine_lead *lead;
@@ -55,8 +57,8 @@ static void lead_silence(struct engine_lead *lead)
 	(void)!read(lead->fd, &count, sizeof(count));
 }
 
-/* Returns the leader to the session's list of unused ones. The caller made sure that no thread
- * can signal the leader any more. */
+/* Puts the leader back into the session's list of unused ones. No other thread may be able to
+ * signal the leader any more. */
 static void lead_give(struct engine_session *session, struct engine_lead *lead)
 {
 	if (atomic_exchange(&lead->rung, 0))
@@ -72,7 +74,7 @@ void lead_wake(struct engine_lead *lead)
 	uint64_t one = 1;
 
 	if (lead == mine_now)
-		return; /* this thread checks again before it sleeps */
+		return; /* this thread checks done() before it sleeps */
 	atomic_store(&lead->rung, 1);
 	(void)!write(lead->fd, &one, sizeof(one));
 }
@@ -88,8 +90,9 @@ void leads_free(struct engine_session *session)
 	}
 }
 
-/* Becomes the rx owner of a peer's priority channel. False: the peer has no such channel, or the
- * channel has another rx owner. The caller ends with prio_give(). */
+/* Makes the calling thread the rx owner of a peer's priority channel. Returns false if the peer has
+ * no such channel or another thread is the rx owner. The caller must call prio_give() at the
+ * end. */
 static bool prio_take(struct engine_peer *peer, struct engine_chan **out_chan)
 {
 	struct engine_chan *chan;
@@ -124,8 +127,9 @@ static void prio_give(struct engine_chan *chan)
 	chan_put(chan);
 }
 
-/* Becomes the rx owner of the priority channel of `peer`; NULL: of the priority channels of the
- * session's peers, up to LEAD_PRIOS of them. Returns how many channels this thread owns now. */
+/* Makes the calling thread the rx owner of the priority channel of `peer`. If `peer` is NULL, takes
+ * the priority channels of up to LEAD_PRIOS peers of the session. Returns how many channels it
+ * took. */
 static uint32_t prios_take(struct engine_session *session, struct engine_peer *peer,
 			   struct engine_chan **prios)
 {
@@ -141,7 +145,8 @@ static uint32_t prios_take(struct engine_session *session, struct engine_peer *p
 	return n;
 }
 
-/* Receives once on each of the priority channels, and does what the arrived frames cause. */
+/* Receives once on each of the priority channels, and runs the work that the arrived frames
+ * caused. */
 static void prios_poll(struct engine_chan **prios, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -169,7 +174,7 @@ static void lead_sleep(struct engine_lead *lead, struct engine_chan **prios, uin
 		struct net_chan *net = prios[i]->net;
 		uint32_t events;
 
-		chan_rx_mark(prios[i]); /* an earlier sleep left another mark, maybe the worker's */
+		chan_rx_mark(prios[i]); /* replaces the mark of an earlier sleep */
 		if (net->ops->arm(net, 1, 0, &events))
 			return;
 		fds[i] = (struct pollfd){.fd = net->ops->fd(net), .events = POLLIN};
@@ -182,14 +187,15 @@ static void lead_sleep(struct engine_lead *lead, struct engine_chan **prios, uin
 		ts = (struct timespec){.tv_sec = left / CLOCK_S_NS, .tv_nsec = left % CLOCK_S_NS};
 		timeout = &ts;
 	}
-	/* rung stays set: another thread may be between its store to rung and its write. */
+	/* `rung` stays set, because another thread may have set it and not yet written to the
+	 * eventfd. */
 	if (ppoll(fds, n + 1, timeout, NULL) > 0 && fds[n].revents)
 		lead_silence(lead);
 }
 
-/* Up to LEAD_PRIOS channels are polled. In turn: checks done(), sleeps on all of them unless the
- * session polls (TCPX_SESSION_BUSY_POLL), receives. At the end the channels go back to their
- * worker. */
+/* Repeats three steps: checks done(); sleeps until an event, unless the session polls
+ * (TCPX_SESSION_BUSY_POLL); receives on up to LEAD_PRIOS channels. At the end gives the channels
+ * back to their worker. */
 bool lead_wait(struct engine_session *session, struct engine_peer *peer, struct engine_lead **where,
 	       pthread_mutex_t *where_lock, bool (*done)(void *arg), void *arg, int64_t deadline_ns)
 {

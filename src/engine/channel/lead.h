@@ -5,12 +5,16 @@
 
 #include "engine/channel/chan_calls.h"
 
-/* Waits until done(arg) is true or the deadline has passed, and receives on the priority channel
- * of peer meanwhile, or on those of the session's first peers if peer is NULL. Meanwhile *where
- * is this thread's leader, which other threads signal by lead_wake(); where_lock guards *where.
- * True: done(arg) is true, or the deadline has passed. False: this thread could not receive on
- * any channel, another leader is in *where, or a channel failed, so the caller must wait in
- * another way. */
+/*
+ * Waits until done(arg) is true or the deadline has passed, and receives meanwhile on the priority
+ * channel of `peer`, or on those of the session's first peers if `peer` is NULL. During the wait
+ * *where is this thread's leader, which other threads signal by lead_wake(); where_lock guards
+ * *where.
+ *
+ * Returns true if done(arg) is true or the deadline has passed. Returns false if this thread could
+ * not receive on any channel, another leader is in *where, or a channel failed; the caller must
+ * then wait in another way.
+ */
 bool lead_wait(struct engine_session *session, struct engine_peer *peer, struct engine_lead **where,
 	       pthread_mutex_t *where_lock, bool (*done)(void *arg), void *arg,
 	       int64_t deadline_ns);

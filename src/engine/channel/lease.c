@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Leases that outlive their channel: when the channel was stopped, the peer was reading memory
- * that the channel had lent, and the peer has not answered since. The memory of the frame stays in
- * use (deregister returns ERR_BUSY) until the peer answers or its process is gone. This is rare.
+ * Leases that outlive their channel. If the peer is still reading memory that the channel had lent
+ * when the channel is stopped, that memory stays in use (deregister returns ERR_BUSY) until the
+ * peer has read it or its process is gone. This is rare.
  */
 #include "base/error.h"
 #include "engine/channel/chan_calls.h"
@@ -10,8 +10,8 @@
 #include "engine/path/share.h"
 #include "engine/link/stage.h"
 
-/* Called by the reaper every few milliseconds. True: the peer no longer reads the memory, which
- * is released. */
+/* Called by the reaper (runtime/reaper.c) every few milliseconds. If the peer no longer reads the
+ * memory, releases the memory and returns true. */
 static bool lease_release(struct reap_item *item, int64_t now_ns)
 {
 	struct engine_chan *chan = LIST_ENTRY(item, struct engine_chan, lease.reap);

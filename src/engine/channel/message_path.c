@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The path of payloads that go as messages of a plugin, to and from memory of a kind that the
- * plugin carries. A message to host memory is received like a stream; one to GPU memory arrives
- * in pieces that are unpacked. The file is in channel/, not in path/, because it calls the
- * functions of comms.h, which path/ may not include. */
+/* The path of payloads that travel as messages of a plugin, between memory that the plugin carries.
+ * A message to host memory is received like a stream. A message to GPU memory arrives in pieces,
+ * which are then unpacked. The file is in channel/, not in path/, because it calls the functions of
+ * comms.h, which path/ may not include. */
 #include "engine/channel/comms_gpu.h"
 #include "engine/path/paths.h"
 
@@ -51,7 +51,7 @@ static tcpx_status message_receive(struct engine_chan *chan, const struct core_s
 	(void)bytes;
 	for (uint32_t i = 0; i < rx->nheld; i++)
 		if (!comms_takes(session, rx->held[i].region))
-			return TCPX_ERR_REMOTE_KEY; /* its exported token does not offer messages */
+			return TCPX_ERR_REMOTE_KEY; /* the region's token does not offer messages */
 	for (uint32_t i = 0; segs && i < segs->nlocal; i++)
 		if (!comms_takes(session, segs->local[i]))
 			return TCPX_ERR_PROTOCOL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the destination of a payload: regions that the peer names, the sg list of a request of this
- * end, or a buffer. */
+/* Finds the destination of a payload: regions that the peer names, the segment list of a request of
+ * this end, or a buffer. */
 #include "engine/channel/rx_into.h"
 
 #include <stdlib.h>
@@ -24,8 +24,8 @@ static void *region_addr(const struct mem_region *region, uint64_t offset)
 	return region->base + offset;
 }
 
-/* Adds an access to a region, which rx_release() ends, to the chunk. False: no memory, and the
- * access has ended. */
+/* Records that the chunk accesses the region; rx_release() ends the access. If memory is short,
+ * ends the access at once and returns false. */
 static bool rx_hold_region(struct chan_rx *rx, struct mem_region *region, uint64_t key)
 {
 	if (rx->nheld == rx->cap_held) {
@@ -69,8 +69,8 @@ static tcpx_status rx_add_piece(struct engine_chan *chan, uint64_t key, uint64_t
 	return rx_hold_region(rx, region, key) ? TCPX_OK : TCPX_ERR_NO_MEMORY;
 }
 
-/* Allocates rx->message. It takes the bytes of a refused chunk, and any chunk may be refused, so
- * it is needed for each payload. */
+/* Allocates rx->message if there is none. Each payload needs this memory, because any chunk may be
+ * refused, and the bytes of a refused chunk go there. */
 static tcpx_status rx_need_scratch(struct chan_rx *rx)
 {
 	if (!rx->message)
@@ -85,8 +85,9 @@ void rx_refuse(struct chan_rx *rx, tcpx_status status)
 	rx_release(rx);
 }
 
-/* Chooses the path of the payload and lets it prepare the destination: the regions in rx->held,
- * or the sg list `segs`. If the path refuses the chunk, returns OK. ERR_PROTOCOL ends the peer. */
+/* Chooses the path of the payload and lets it prepare the destination: the regions in rx->held, or
+ * the segment list `segs`. Returns OK even if the path refuses the chunk. ERR_PROTOCOL ends the
+ * peer. */
 static tcpx_status rx_into_path(struct engine_chan *chan, const struct core_segs *segs,
 				const uint8_t *sources, uint32_t bytes)
 {
@@ -101,8 +102,8 @@ static tcpx_status rx_into_path(struct engine_chan *chan, const struct core_segs
 	return TCPX_OK;
 }
 
-/* Finds the destination of a chunk that names regions of this end: the one in the header, or
- * those of the table. Returns OK even if the chunk is refused; ERR_PROTOCOL if the table is
+/* Finds the destination of a chunk that names regions of this end, one in its header or several in
+ * its table. Returns OK even if the chunk is refused. Returns ERR_PROTOCOL if the table is
  * malformed. */
 static tcpx_status rx_into_regions(struct engine_chan *chan, const uint8_t *table)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Serves READs of the peer: checks the segment lists that it sends, and gives them to the core,
- * which read responses their bytes (core/resp.c). */
+/* Serves READs of the peer: checks the segment lists that the peer sends, and gives them to the
+ * core as read responses, which send the bytes (core/resp.c). */
 #include "engine/channel/serve.h"
 
 #include <string.h>
@@ -10,12 +10,12 @@
 #include "wire/table.h"
 
 /* A checked copy of the part of a READ's segment list that one frame carries, with references to
- * the regions of the list. It lives until its bytes are sent and acknowledged. */
+ * the regions of the list. The copy lives until the bytes are sent and acknowledged. */
 struct served {
 	struct core_resp resp;
 	struct engine_peer *peer;
 	uint32_t nregions;
-	size_t bytes;	/* of this struct with its arrays, as charged to the account */
+	size_t bytes;	/* size of this struct and its arrays, charged to the account */
 	uint64_t *keys; /* keys by which the peer named the regions */
 	struct mem_region *regions[];
 };
@@ -71,8 +71,8 @@ static uint32_t served_count_pieces(const struct frame *frame, const uint8_t *ta
 	return more < 0 || sum != frame->offset ? 0 : n;
 }
 
-/* Copies the list and takes references to its regions. ERR_REMOTE_KEY or another error: the peer
- * may not read one of the pieces, and the references taken so far remain. */
+/* Copies the list and takes references to its regions. Returns an error, such as ERR_REMOTE_KEY, if
+ * the peer may not read one of the pieces; the references taken so far remain. */
 static tcpx_status served_fill(struct engine_peer *peer, struct served *served,
 			       const struct frame *frame, const uint8_t *table)
 {
@@ -110,12 +110,12 @@ static tcpx_status served_fill(struct engine_peer *peer, struct served *served,
 
 /*
  * Copies and checks the list, chooses the path of the answer, and gives the read response to the
- * core, or queues the refusal.
+ * core. If the READ cannot be served, queues a refusal instead.
  *
  * The work that one READ_REQ causes is bounded by its list: at most CORE_PIECES_MAX pieces, in
- * memory that is charged to the session's account. Credit limits how many READ_REQs are served at
- * a time (ENGINE_READ_WINDOW). The bytes of a response are not limited here: they leave in chunks,
- * and other jobs of the link have their turn after CORE_QUANTUM_BYTES.
+ * memory that is charged to the session's account. Credit limits how many READ_REQs are served at a
+ * time (ENGINE_READ_WINDOW). The size of a response is not limited: its bytes leave in chunks, and
+ * other jobs of the link have their turn after CORE_QUANTUM_BYTES.
  */
 tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table)
 {
@@ -154,8 +154,8 @@ tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table)
 	link_lock(&peer->link);
 	if (served && !peer->link.core.dead) {
 		core_resp_start(&peer->link.core, &served->resp);
-		/* A deregistration before this point did not find this read response in the
-		 * core. */
+		/* If a region was deregistered before core_resp_start(), that did not stop this
+		 * read response. */
 		if (served_retired(served))
 			core_resp_stop(&peer->link.core, &served->resp, TCPX_ERR_REMOTE_KEY);
 	} else if (served) {

@@ -7,8 +7,8 @@
 #include "engine/channel/comms.h"
 #include "engine/path/share.h"
 
-/* Whether the peer was told of the share and has not refused it, so that it may have mapped the
- * memory. */
+/* Whether the peer was offered the share's memory and has not refused it, so that the peer may have
+ * mapped the memory. */
 static bool share_told(const struct engine_share *share)
 {
 	return share->state >= SHARE_OFFERED && share->state != SHARE_REFUSED;
@@ -62,8 +62,8 @@ bool share_leased(struct engine_peer *peer)
 	return reads;
 }
 
-/* Ends the requests that wait until the dead peer no longer reads their memory, if it reads none
- * now. */
+/* If the dead peer no longer reads memory of this end, ends the requests that have waited for
+ * that. */
 void share_lease_over(struct engine_peer *peer)
 {
 	if ((peer->shared && peer->shared->norphans) || comms_lend(peer))
@@ -74,8 +74,8 @@ void share_lease_over(struct engine_peer *peer)
 	link_unlock(&peer->link);
 }
 
-/* Called by the reaper every few milliseconds. True: the peer no longer reads, and the share is
- * freed. */
+/* Called by the reaper (runtime/reaper.c) every few milliseconds. If the peer no longer reads the
+ * share's memory, frees the share and returns true. */
 static bool share_lease_release(struct reap_item *item, int64_t now_ns)
 {
 	struct engine_share *share = LIST_ENTRY(item, struct engine_share, reap);
@@ -89,9 +89,9 @@ static bool share_lease_release(struct reap_item *item, int64_t now_ns)
 	return true;
 }
 
-/* Frees a share with a peer that is declared dead, or leaves the share to the reaper. The peer's
- * process may still live: it may read what it has mapped until it says that it no longer does, or
- * until it is gone. */
+/* Called when the peer was declared dead: frees the share, or leaves it to the reaper if the peer's
+ * process still reads the memory. That process may read until it reports that it no longer does, or
+ * until it ends. */
 static void share_orphan(struct engine_share *share)
 {
 	int fd;
@@ -109,8 +109,9 @@ static void share_orphan(struct engine_share *share)
 	reaper_add(&share->reap, share_lease_release);
 }
 
-/* Revokes the next mapping that existed when the peer died. A mapping in use is closed after its
- * last use, by the thread that ends that use. False: none is left. */
+/* Takes the next mapping from `maps`, the mappings that existed when the peer died, and revokes it.
+ * A mapping in use is closed by the thread that ends the last use. Returns false if `maps` is
+ * empty. */
 static bool map_orphan(struct engine_peer *peer, struct list_node *maps)
 {
 	struct engine_map *map = NULL;
@@ -133,9 +134,10 @@ static bool map_orphan(struct engine_peer *peer, struct list_node *maps)
 	return node != NULL;
 }
 
-/* Ends the shares and mappings of a dead peer that no operation uses. core_done is set, so an
- * operation that ends from now on frees its share or mapping itself, on another thread. So the
- * shares and mappings without an operation are collected in lists first, under the lock. */
+/* Ends the shares and mappings of a dead peer, except those on which an operation (export, open or
+ * close) is under way. Since core_done is set, such an operation frees its share or mapping itself
+ * when it ends, on another thread. Therefore the others are first collected in lists, under the
+ * lock. */
 void share_peer_dead(struct engine_peer *peer)
 {
 	struct list_node shares, maps, *node;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the public calls do after their arguments are checked; include/tcpx describes their
- * errors. Calls about peers and requests are in peer_calls.h and request_calls.h, which this
+/* The functions behind the public calls, which have checked the arguments; include/tcpx describes
+ * the errors. Calls about peers and requests are in peer_calls.h and request_calls.h, which this
  * header includes. */
 #ifndef ENGINE_SESSION_CALLS_H
 #define ENGINE_SESSION_CALLS_H
@@ -13,7 +13,8 @@
 
 tcpx_status engine_session_open(const tcpx_session_opts *opts, struct engine_session **out_session);
 void engine_session_close(struct engine_session *session);
-/* Returns OK; ERR_INVALID: `session` is NULL or closed; ERR_FORKED: it was opened before fork(). */
+/* Returns OK; ERR_INVALID if `session` is NULL or closed; or ERR_FORKED if it was opened before
+ * fork(). */
 tcpx_status engine_session_check(struct engine_session *session);
 tcpx_status engine_listen(struct engine_session *session, uint32_t port, uint32_t retries,
 			  uint16_t *out_port);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions that the core and the link call upward, and the kicks that follow when the link's
- * lock is free. */
+/* The functions by which the core and the link call the layers above them. Also runs the work that
+ * was deferred until the link's lock is free. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,8 +117,9 @@ static uint64_t hook_stage_take(void *arg, uint64_t want, uint64_t least)
 	return got;
 }
 
-/* Reserves staging memory that the link keeps without a request: `want` bytes, or none if all
- * links together would then keep more than an eighth of the pool. Returns how many. */
+/* Reserves staging memory that the link keeps without a request: `want` bytes, or none if all links
+ * together would then keep more than an eighth of the pool. Returns the number of bytes
+ * reserved. */
 static uint64_t hook_stage_ahead(void *arg, uint64_t want)
 {
 	struct engine_peer *peer = arg;
@@ -133,8 +134,9 @@ static uint64_t hook_stage_ahead(void *arg, uint64_t want)
 	return want;
 }
 
-/* Takes back staging memory of the link. If other links wait for some, the control thread offers
- * it to them. This link needs no offer, since its core asks again at once. */
+/* Returns staging memory of the link to the session's pool. If other links wait for staging memory,
+ * wakes the control thread, which offers the memory to them. This link needs no offer, since its
+ * core asks again at once. */
 static void hook_stage_give(void *arg, uint64_t bytes)
 {
 	struct engine_peer *peer = arg;
@@ -264,8 +266,8 @@ static void hooks_kick(struct engine_peer *peer, uint32_t channel, bool here)
 	chan_put(chan);
 }
 
-/* Does what was deferred while the lock was held: fills, and kicks of channels. here: this thread
- * may send on the priority channel, unless it is the control thread. */
+/* Does what was deferred while the lock was held: fills, and kicks of channels. `here` says whether
+ * this thread may send on the priority channel; the control thread never does. */
 static void hooks_run(struct engine_peer *peer, bool here)
 {
 	uint64_t mask;
@@ -296,10 +298,10 @@ static void hooks_deferred(struct link *link)
 	(void)error_raise(&last);
 }
 
-/* Runs deferred work on the thread of a post. Of the workers that sleep it wakes one, which wakes
- * the others, because a second wake-up would often take this thread's core away in the middle of
- * its call. If this thread sends the first channel's share itself, it wakes the other workers
- * first, so that all send at the same time. */
+/* Runs deferred work on the thread that posts. Wakes only one of the sleeping workers; that worker
+ * wakes the others. A second wake-up would often take the processor from this thread in the middle
+ * of its call. With POST_FIRST, this thread sends the first channel's share itself, and first wakes
+ * all other workers, so that all send at the same time. */
 static void hooks_posted(struct link *link, enum post_sends sends)
 {
 	struct engine_peer *peer = link_peer(link);
@@ -310,8 +312,8 @@ static void hooks_posted(struct link *link, enum post_sends sends)
 	mask = atomic_exchange(&peer->link.kick_mask, 0);
 	if (sends != POST_NOTHING && (mask & 1ull << CORE_PRIO)) {
 		hooks_kick(peer, CORE_PRIO, true);
-		/* Another thread may have kicked the priority channel meanwhile. This thread
-		 * serves that kick, too. */
+		/* Also takes kicks that were added in the meantime, maybe again of the priority
+		 * channel. */
 		mask = (mask & ~(1ull << CORE_PRIO)) | atomic_exchange(&peer->link.kick_mask, 0);
 	}
 	while (mask) {
@@ -331,7 +333,7 @@ static void hooks_posted(struct link *link, enum post_sends sends)
 		}
 		chan_put(chan);
 	}
-	/* before the worker that is to kick these channels wakes up */
+	/* The worker that is woken below kicks these channels, so the mask must be set first. */
 	atomic_fetch_or(&peer->link.kick_mask, later);
 	if (first && sends == POST_FIRST) {
 		chan_tx_kick(first);
@@ -340,7 +342,8 @@ static void hooks_posted(struct link *link, enum post_sends sends)
 	} else if (first) {
 		worker_kick(first);
 		if (later && atomic_load(&first->tx_blocked))
-			/* its transport is full, so its worker was not woken and kicks no other */
+			/* transport full: the worker was not woken, so it does not kick the
+			 * others */
 			hooks_run(peer, false);
 		chan_put(first);
 	}

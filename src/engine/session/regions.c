@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registers and deregisters regions, with the end of the requests and read responses that use
- * them; exports and imports tokens. */
+/* Registers and deregisters regions, and exports and imports tokens. Deregistering a region ends
+ * the requests and read responses that use it. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -31,8 +31,8 @@ static bool request_uses(const struct engine_request *request, const struct mem_
 	return false;
 }
 
-/* Ends what uses the region at one peer: requests, read responses, frames that are arriving, and
- * the uses of its paths. */
+/* Ends all uses of the region at one peer: requests, read responses, arriving frames, and what the
+ * paths keep of the region (path_forget()). */
 static void peer_forget_region(struct engine_peer *peer, struct mem_region *region)
 {
 	struct core_xfer *xfer, *next_xfer;
@@ -60,7 +60,7 @@ static void peer_forget_region(struct engine_peer *peer, struct mem_region *regi
 	link_unlock(&peer->link);
 }
 
-/* Called when the last reference was dropped. */
+/* Frees an imported region. Called when the last reference to it was dropped. */
 void import_free(void *object)
 {
 	struct engine_import *import = object;
@@ -109,7 +109,8 @@ tcpx_status engine_region_deregister(struct engine_session *session, uint64_t id
 	return status;
 }
 
-/* Returns this session's region of that id, with a reference. NULL: the last error says why. */
+/* Returns this session's region with this id, with a reference. Returns NULL on failure; the last
+ * error says why. */
 static struct mem_region *region_get_own(struct engine_session *session, uint64_t id)
 {
 	struct mem_region *region = NULL;
@@ -158,7 +159,7 @@ static tcpx_status region_peer_unproven(const struct engine_peer *peer)
 			  "tcpx_region_export, which is valid for every peer");
 }
 
-/* Copies the public key that the peer has proven. An error: it has proven none. */
+/* Copies the public key that the peer has proven. Returns an error if the peer has proven none. */
 static tcpx_status region_peer_key(struct engine_session *session, uint64_t peer_id,
 				   uint8_t out_key[WIRE_KEY_BYTES])
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starts and stops the runtime of the process: a control thread and the workers. It exists while
- * a session is open. */
+/* Starts and stops the runtime of the process: a control thread and the workers. The runtime exists
+ * while a session is open. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,8 +23,8 @@ static void *control_main(void *arg)
 	return NULL;
 }
 
-/* The default number of workers: half of the cores, at most 16. It is at least 2, because one
- * thread would leave a core idle on each side; on a machine with one core it is 1. */
+/* Returns the default number of workers: half of the cores, at least 2 and at most 16. A single
+ * worker would leave cores idle. On a machine with one core, the default is 1. */
 static uint32_t default_workers(void)
 {
 	uint32_t cores = sys_cpu_usable(), half = cores / 2;
@@ -39,8 +39,8 @@ static void runtime_stop_post(struct sys_post *post)
 	(void)post;
 }
 
-/* Stops what runtime_start() has started: the control thread (control) and the first `started`
- * workers; then frees what they used. */
+/* Stops what runtime_start() has started: the control thread, if `control` is true, and the first
+ * `started` workers. Then frees what they used. */
 static void runtime_stop(struct engine_runtime *runtime, uint32_t started, bool control)
 {
 	static struct sys_post post = {.fn = runtime_stop_post};
@@ -62,8 +62,9 @@ static void runtime_stop(struct engine_runtime *runtime, uint32_t started, bool 
 	mem_staging_stop();
 }
 
-/* Starts the loop of the control thread first, then the workers, and last the control thread,
- * which uses both. workers: number of workers for bulk channels; 0: TCPX_WORKERS or the default. */
+/* Sets up the loop of the control thread, then starts the workers, and last the control thread,
+ * which uses both. `workers` is the number of workers for bulk channels; if it is 0, TCPX_WORKERS
+ * or the default applies. */
 static tcpx_status runtime_start(struct engine_runtime *runtime, uint32_t workers)
 {
 	tcpx_status status;

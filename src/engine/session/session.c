@@ -93,8 +93,8 @@ static void session_peers_await(struct engine_session *session, int64_t deadline
 	} while (sys_futex_wait(freed, seen, deadline_ns) == 0);
 }
 
-/* Frees those sessions in engine_runtime.late, closed while a copy used their memory, that no
- * longer have a peer. */
+/* Frees the sessions in engine_runtime.late that no longer have a peer. That list contains the
+ * sessions that were closed while a copy used their memory. */
 static void sessions_free_late(void)
 {
 	for (;;) {
@@ -155,7 +155,8 @@ static void session_free_later(struct engine_session *session)
 		pthread_detach(thread);
 	}
 	pthread_mutex_unlock(&runtime->lock);
-	/* the last peer may have been freed before the session was in the list */
+	/* the last peer may have been freed before the session was in the list, so the list is
+	 * checked again */
 	runtime_peer_freed();
 }
 
@@ -267,8 +268,8 @@ static void session_close_barrier(void *arg)
 	(void)arg;
 }
 
-/* Ends peers, then requests, then waits up to CLOSE_WAIT_NS until no copy uses the session's
- * memory. If one still does, the session is freed later. */
+/* Ends the peers and then the requests, and waits up to CLOSE_WAIT_NS until no copy uses the
+ * session's memory. If a copy still uses it, the session is freed later. */
 void engine_session_close(struct engine_session *session)
 {
 	uint32_t i;

@@ -38,8 +38,8 @@ void session_listen_close(struct engine_session *session)
 	listen->local = NULL;
 }
 
-/* Checks that the session may listen on all its rails. ERR_AUTH: one is not loopback, nothing
- * would prove who connects, and the session is not INSECURE. */
+/* Checks that the session may listen on all its rails. Returns ERR_AUTH if a rail is not loopback
+ * and nothing would prove who connects, unless the session allows that (TCPX_SESSION_INSECURE). */
 static tcpx_status listen_check_trust(const struct engine_session *session)
 {
 	char text[SYS_ADDR_TEXT];
@@ -66,14 +66,16 @@ struct listen_call {
 	tcpx_error error;
 };
 
-/* Listens on all rails at the same port; 0: at one that is free on the first. An error: on none. */
+/* Listens on all rails at the same port. If `port` is 0, chooses a port that is free on the first
+ * rail. On an error, listens on none. */
 static tcpx_status listen_on(struct engine_session *session, uint16_t port)
 {
 	tcpx_status status = TCPX_OK;
 	uint32_t i;
 
 	for (i = 0; i < session->rails.count && status == TCPX_OK; i++) {
-		/* port 0: the first listener finds a free port, which the others use as well */
+		/* If `port` is 0, the first listener sets it to a free port, which the others use
+		 * as well. */
 		status = ctl_listener_open(&engine_runtime.loop, &session->rails.at[i],
 					   config_text(CONFIG_BIND_DEVICE), &port, &peer_accept_ops,
 					   session, &session->counters.ctl, &session->listen.at[i]);

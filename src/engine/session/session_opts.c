@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of a session: values from the caller, else from the environment, else the
+/* Takes the options of a session from the caller, or else from the environment, or else the
  * defaults. */
 #include <limits.h>
 #include <stdio.h>
@@ -18,8 +18,8 @@
 #include "sys/crypto.h"
 #include "sys/iface.h"
 
-/* Chooses the value of a numeric option: the caller's (`given`), or if that is 0 the one of the
- * environment. ERR_INVALID: it is neither 0 nor in min..max. */
+/* Sets *out to the value of a numeric option: `given`, the caller's value, or if that is 0 the
+ * value from the environment. Returns ERR_INVALID if the value is neither 0 nor in min..max. */
 static tcpx_status option_number(const char *name, uint64_t given, enum config_id id, uint64_t min,
 				 uint64_t max, uint64_t *out)
 {
@@ -39,7 +39,7 @@ static tcpx_status option_number(const char *name, uint64_t given, enum config_i
 	return TCPX_OK;
 }
 
-/* Takes the numeric options. ERR_INVALID: one is outside its range. */
+/* Takes the numeric options. Returns ERR_INVALID if one is outside its range. */
 static tcpx_status options_take_numbers(struct engine_session *session,
 					const tcpx_session_opts *opts)
 {
@@ -99,8 +99,8 @@ static tcpx_status options_take_name(struct engine_session *session, const char 
 		memcpy(session->name, name, strlen(name) + 1);
 		return TCPX_OK;
 	}
-	/* Containers share host names and process ids, so a random number keeps names apart.
-	 * tcpx_peer_find() looks peers up by name. */
+	/* Containers may have the same host name and process id, so a random number makes the name
+	 * unique. tcpx_peer_find() looks peers up by name. */
 	if (sys_random(&salt, sizeof(salt)) != TCPX_OK)
 		return error_last()->status;
 	gethostname(host, sizeof(host) - 1);
