@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The framed control link: whole frames in, a bounded queue out, never blocking. */
+/* The framed control link: receives whole frames, queues a limited number of bytes to send, and
+ * never blocks. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,16 +14,16 @@
 #include "sys/sock.h"
 #include "wire/frame_codec.h"
 
-#define OUT_MAX (1u << 20)	    /* most bytes in the output queue */
-#define READ_BYTES_MAX (256u << 10) /* limit per event, so that other links get their turn */
-/* TCP keepalive ends the link after 90 s of silence if heartbeats do not; that is longer than
- * every limit of silence that a session may set (60 s). */
+#define OUT_MAX (1u << 20) /* most bytes in the output queue */
+/* most bytes read per event, so that other links get their turn */
+#define READ_BYTES_MAX (256u << 10)
+/* TCP keepalive ends the link after 90 s of silence if heartbeats do not. That is longer than the
+ * longest limit of silence that a session may set (60 s). */
 #define KEEPALIVE_IDLE_S 30
 #define KEEPALIVE_INTERVAL_S 10
 #define KEEPALIVE_COUNT 6
 
-/* A frame in the output queue. `len` counts the bytes of the frame, `done` those of them that are
- * sent. */
+/* A frame in the output queue. `len` is its length in bytes, of which `done` bytes are sent. */
 struct out_frame {
 	struct list_node node;
 	size_t len, done;
@@ -35,9 +36,9 @@ struct ctl_link {
 	void *arg;
 	struct sys_watch watch;
 	struct sys_timer failed_timer; /* makes the loop handle a failed send */
-	/* `busy` is the depth of handle_link_events, in which the link is not freed; `closed` is
-	 * 1 after ctl_link_close was called; `lost` is 1 if the callback lost was called or is
-	 * about to be. */
+	/* `busy` is the number of calls of handle_link_events() in progress, in which the link is
+	 * not freed. `closed` is 1 after ctl_link_close(). `lost` is 1 from just before the
+	 * callback `lost` is called. */
 	int busy, closed, lost;
 	tcpx_status send_status; /* TCPX_OK while sending works */
 	int send_err;		 /* errno of the send that failed */
@@ -63,8 +64,8 @@ static void free_link(struct ctl_link *link)
 
 /* ---- output ---- */
 
-/* Marks sending as failed. The loop first delivers what the peer sent, then reports the loss.
- * Returns status. */
+/* Marks sending as failed and returns the status. The loop first delivers what the peer sent, then
+ * reports the loss. */
 static tcpx_status fail_sending(struct ctl_link *link, tcpx_status status, int err)
 {
 	link->send_status = status;
@@ -73,7 +74,8 @@ static tcpx_status fail_sending(struct ctl_link *link, tcpx_status status, int e
 	return status;
 }
 
-/* Sends the queue. OK: all of it; IN_PROGRESS: the rest waits until the socket takes more. */
+/* Sends the queue. Returns OK if all of it was sent, IN_PROGRESS if the rest waits for room in the
+ * socket, or the error of a failed send. */
 static tcpx_status flush_queue(struct ctl_link *link)
 {
 	while (!list_empty(&link->out)) {
@@ -97,8 +99,8 @@ static tcpx_status flush_queue(struct ctl_link *link)
 	return TCPX_OK;
 }
 
-/* Queues a frame whose first `skip` bytes are sent already. ERR_LIMIT: the queue is full;
- * ERR_NO_MEMORY. */
+/* Queues a frame whose first `skip` bytes are already sent. Returns ERR_LIMIT if the queue is full,
+ * or ERR_NO_MEMORY. */
 static tcpx_status enqueue_frame(struct ctl_link *link, const struct iovec iov[2], size_t skip)
 {
 	size_t total = iov[0].iov_len + iov[1].iov_len;
@@ -147,9 +149,10 @@ tcpx_status ctl_link_send(struct ctl_link *link, const struct frame *frame, cons
 			return TCPX_OK;
 	}
 	status = enqueue_frame(link, iov, put > 0 ? (size_t)put : 0);
-	/* If a frame was sent in part, or there is no memory for it and the peer may wait for it,
-	 * nothing else may be sent on this link: the link ends, and the frame is sent again on the
-	 * next link. If the queue is full, nothing was sent, and the caller decides. */
+	/* Nothing else may be sent on this link if a frame was sent in part. The same holds if
+	 * there is no memory for a frame, because the peer may wait for it. The link then ends, and
+	 * the frame is sent again on the next link. If only the queue is full, the caller
+	 * decides. */
 	if (status != TCPX_OK && (put > 0 || status == TCPX_ERR_NO_MEMORY))
 		return fail_sending(link, status, 0);
 	return status;
@@ -157,8 +160,8 @@ tcpx_status ctl_link_send(struct ctl_link *link, const struct frame *frame, cons
 
 /* ---- input ---- */
 
-/* Gives a complete frame to the user of the link. Returns TCPX_OK, or the status that ends the
- * link. */
+/* Gives a complete frame to the link's callback `frame`. Returns TCPX_OK, or the status that ends
+ * the link. */
 static tcpx_status deliver_frame(struct ctl_link *link)
 {
 	uint8_t *payload = link->payload;
@@ -186,8 +189,9 @@ static tcpx_status begin_frame(struct ctl_link *link)
 	return link->payload ? TCPX_OK : TCPX_ERR_NO_MEMORY;
 }
 
-/* Calls recv once and handles what arrived. OK: there may be more to read; IN_PROGRESS: nothing
- * more has arrived; else the status that ends the link. *budget is reduced by the bytes read. */
+/* Calls recv() once and handles what arrived. Returns OK if there may be more to read, IN_PROGRESS
+ * if nothing more has arrived, else the status that ends the link. Reduces *budget by the bytes
+ * read. */
 static tcpx_status link_read_some(struct ctl_link *link, size_t *budget, int *err)
 {
 	int in_header = link->header_done < FRAME_HEADER_BYTES;
@@ -214,8 +218,9 @@ static tcpx_status link_read_some(struct ctl_link *link, size_t *budget, int *er
 	return link->payload_done == link->frame.payload_bytes ? deliver_frame(link) : TCPX_OK;
 }
 
-/* Reads what has arrived, until about READ_BYTES_MAX bytes are read. IN_PROGRESS: that was all;
- * OK: there may be more, or the link was closed; else the status that ends the link. */
+/* Reads what has arrived, until about READ_BYTES_MAX bytes are read. Returns IN_PROGRESS if nothing
+ * more has arrived, OK if there may be more or the link was closed, else the status that ends the
+ * link. */
 static tcpx_status link_read_all(struct ctl_link *link, int *err)
 {
 	size_t budget = READ_BYTES_MAX;
@@ -228,7 +233,7 @@ static tcpx_status link_read_all(struct ctl_link *link, int *err)
 }
 
 /* Sends what is queued, reads what has arrived, and ends the link after an error. Frees the link if
- * it was closed meanwhile. */
+ * a callback closed it. */
 static void handle_link_events(struct ctl_link *link, uint32_t events)
 {
 	tcpx_status status = TCPX_IN_PROGRESS;

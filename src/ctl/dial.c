@@ -25,7 +25,8 @@ struct ctl_dial {
 	struct sys_watch watch;
 	struct sys_timer timer;
 	enum dial_state state;
-	/* errno of connect(), for the loop to report, because start must not call done */
+	/* errno of a failed connect(); the loop reports it, because ctl_dial_start() must not call
+	 * `done` */
 	int connect_err;
 	struct sockaddr_storage remote, local;
 	struct ctl_handshake hs;
@@ -39,7 +40,8 @@ static void destroy_dial(struct ctl_dial *dial)
 	free(dial);
 }
 
-/* The next step for a dial that failed with the status; NULL: that of the status itself. */
+/* Returns advice for a dial that failed with the status, or NULL if the general advice for the
+ * status is used. */
 static const char *dial_advice(const struct ctl_dial *dial, tcpx_status status)
 {
 	switch (status) {
@@ -80,7 +82,7 @@ static void fail_dial(struct ctl_dial *dial, tcpx_status status, int err, const 
 	done(arg, status, err, status == TCPX_ERR_EXISTS ? &refused : NULL);
 }
 
-/* Ends the dial with success: frees it and calls done, which takes over the connection. */
+/* Ends the dial with success: frees it and calls `done`, which takes over the connection. */
 static void finish_dial(struct ctl_dial *dial)
 {
 	void (*done)(void *arg, tcpx_status status, int err, const struct ctl_conn *conn) =
@@ -119,7 +121,7 @@ static const char *answer_text(tcpx_status status)
 	}
 }
 
-/* Ends the dial because the connection was lost while the answer was read. An orderly end before
+/* Ends the dial because the connection was lost while the answer was read. An orderly close before
  * the answer's first byte means that the acceptor refused the proof in our dial. */
 static void answer_lost(struct ctl_dial *dial, tcpx_status status, int err)
 {
@@ -132,7 +134,7 @@ static void answer_lost(struct ctl_dial *dial, tcpx_status status, int err)
 		fail_dial(dial, status, err, "lost during the handshake");
 }
 
-/* Checks the result of connect(). On an error the dial is ended and freed. */
+/* Checks the result of connect(). On an error ends and frees the dial. */
 static tcpx_status check_connected(struct ctl_dial *dial)
 {
 	int err = dial->connect_err ? dial->connect_err : sys_sock_error(dial->watch.fd);
@@ -144,8 +146,8 @@ static tcpx_status check_connected(struct ctl_dial *dial)
 		return status;
 	}
 	status = sys_sock_local(dial->watch.fd, &dial->local);
-	/* A dial to a port of this host on which nobody listens may connect to itself, if the
-	 * system chooses that port for its own end. */
+	/* If no process listens on a port of this host, a dial to that port may connect to itself:
+	 * the system may choose the same port for the local end. */
 	if (status == TCPX_OK && sys_addr_same_host(&dial->local, &dial->remote) &&
 	    sys_addr_port(&dial->local) == sys_addr_port(&dial->remote)) {
 		sys_sock_reset_on_close(dial->watch.fd);
@@ -156,8 +158,8 @@ static tcpx_status check_connected(struct ctl_dial *dial)
 	return status;
 }
 
-/* Runs one state. 1: the dial has ended (and is freed) or waits for the socket; 0: run the next
- * state. */
+/* Runs one state. Returns 0 if the next state can run. Returns 1 if the dial waits for the socket,
+ * or has ended and is freed. */
 static int dial_step(struct ctl_dial *dial)
 {
 	struct ctl_handshake *hs = &dial->hs;
@@ -234,7 +236,8 @@ static void on_dial_timeout(struct sys_timer *timer, int64_t now_ns)
 						    : "no answer to the handshake in time");
 }
 
-/* Binds the local end before connect: interface, address, port (0: the system's choice). */
+/* Binds the local end before connect(), to an interface, an address and a port. If `port` is 0, the
+ * system chooses the port. */
 static tcpx_status bind_local(int fd, const struct ctl_dial_opts *opts, uint16_t port)
 {
 	struct sockaddr_storage local = opts->local;
@@ -245,19 +248,19 @@ static tcpx_status bind_local(int fd, const struct ctl_dial_opts *opts, uint16_t
 	if (status != TCPX_OK)
 		return status;
 	if (port) {
-		/* without a local address: the wildcard */
+		/* without a local address, binds to the wildcard */
 		local.ss_family = opts->remote.ss_family;
 		sys_addr_set_port(&local, port);
-		/* The same local port may be used for several remote ends, and during TIME_WAIT;
-		 * connect() fails if the remote end is the same as well. */
+		/* Connections to different remote ends may share a local port, also during
+		 * TIME_WAIT. connect() fails if the remote end is the same, too. */
 		sys_sock_reuse(fd);
 	}
 	return local.ss_family ? sys_sock_bind(fd, &local) : TCPX_OK;
 }
 
-/* Opens a socket and connects it. If connect() itself fails, dial->connect_err is set for the loop
- * to report, and OK is returned. *out_taken: the call failed only because the local port is
- * taken. */
+/* Opens a socket and connects it. If connect() itself fails, stores the errno in dial->connect_err
+ * for the loop to report, and returns OK. *out_taken is true if the call failed only because the
+ * local port is taken. */
 static tcpx_status try_port(struct ctl_dial *dial, const struct ctl_dial_opts *opts, uint16_t port,
 			    bool *out_taken)
 {
@@ -290,8 +293,8 @@ static tcpx_status try_port(struct ctl_dial *dial, const struct ctl_dial_opts *o
 	return TCPX_OK;
 }
 
-/* Tries all ports of the range until one is not taken, starting after the last one used, so that a
- * port is reused as late as possible. */
+/* Tries the ports of the range until one is free. Starts after the port that was used last, so that
+ * a port is reused as late as possible. */
 static tcpx_status try_range(struct ctl_dial *dial, const struct ctl_dial_opts *opts)
 {
 	static uint32_t turn; /* used by the loop's thread only */
@@ -317,8 +320,8 @@ static tcpx_status try_range(struct ctl_dial *dial, const struct ctl_dial_opts *
 			  "which stays in use for a minute after its end");
 }
 
-/* A bare secret is readable in the packets, so it must not leave this host: ERR_UNSUPPORTED if the
- * method is BARE and one end is not loopback. */
+/* Returns ERR_UNSUPPORTED if the method is BARE and one end is not loopback: a bare secret is
+ * readable in the packets, so it must not leave this host. */
 static tcpx_status check_bare(const struct ctl_dial_opts *opts)
 {
 	const struct sockaddr_storage *addr = &opts->remote;

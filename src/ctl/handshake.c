@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Proofs and checks of the handshake; what they protect: docs/design/trust.md. */
+/* Proofs and checks of the handshake. docs/design/trust.md describes what they protect. */
 #include "ctl/handshake.h"
 
 #include <errno.h>
@@ -10,14 +10,14 @@
 #include "sys/crypto.h"
 #include "sys/sock.h"
 
-/* Offsets that no version of the protocol changes, so that versions can refuse each other in an
- * orderly way; the proof is the last field in all of them. */
+/* Offsets in a message that are the same in all versions of the protocol, so that an end can refuse
+ * another version in an orderly way. The proof is the last field in all versions. */
 enum place { PLACE_STEP = 8, PLACE_ROLE, PLACE_AUTH, PLACE_STATUS, PLACE_LOWEST, PLACE_HIGHEST };
 #define PLACE_KEY_ID 48
 
-/* Spans of memory that are hashed. SPAN is a label, WHOLE a message, UNSIGNED a message before
- * its signature, UNPROVEN a message before its proof. SIGNATURE is the address of the signature
- * in a message. */
+/* Spans of memory that are hashed. SPAN() is a label, WHOLE() a message, UNSIGNED() a message up to
+ * its signature, UNPROVEN() a message up to its proof. SIGNATURE() is no span, but the address of
+ * the signature in a message. */
 #define SPAN(text)                                                                                 \
 	{                                                                                          \
 		(text), sizeof(text) - 1                                                           \
@@ -92,8 +92,9 @@ static uint8_t *proof_of(struct ctl_message *msg)
 	return msg->bytes + msg->len - WIRE_PROOF_BYTES;
 }
 
-/* Computes the proof that a message must have. If the method has a key, it is the HMAC of the
- * spans. With BARE it is the secret itself in the dial. In all other messages it is zeros. */
+/* Computes the proof that a message must have. If the method has a key, the proof is the HMAC of
+ * the spans. With BARE, the proof of a dial is the secret itself. In all other cases it is
+ * zeros. */
 static tcpx_status expected_proof(const struct ctl_handshake *hs, const struct sys_span *spans,
 				  unsigned count, int is_dial, uint8_t out[WIRE_PROOF_BYTES])
 {
@@ -106,7 +107,7 @@ static tcpx_status expected_proof(const struct ctl_handshake *hs, const struct s
 	return TCPX_OK;
 }
 
-/* Compares the proof of a message with the expected one. ERR_AUTH: they differ. */
+/* Compares the proof of a message with the expected one. Returns ERR_AUTH if they differ. */
 static tcpx_status check_hmac(const struct ctl_handshake *hs, const struct ctl_message *msg,
 			      const struct sys_span *spans, unsigned count, int is_dial)
 {
@@ -141,9 +142,9 @@ static bool must_identify(uint8_t auth)
 	return auth == WIRE_AUTH_SECRET || auth == WIRE_AUTH_KEY;
 }
 
-/* Checks that the uuid in a message of a control connection matches the public key in it; data
- * connections are not checked, and if this end has no crypto, the key is ignored. ERR_AUTH: it
- * does not match; ERR_PROTOCOL: the method requires a key and there is none. */
+/* Checks that the uuid in a message of a control connection matches the public key in it. Returns
+ * ERR_AUTH if not, and ERR_PROTOCOL if the method requires a key and there is none. Does not check
+ * data connections. Ignores the key if this end has no crypto library. */
 static tcpx_status check_identity(const struct wire_hello *hello)
 {
 	uint8_t uuid[WIRE_UUID_BYTES];
@@ -161,7 +162,7 @@ static tcpx_status check_identity(const struct wire_hello *hello)
 	return status;
 }
 
-/* Hashes what the signature of a message covers: all earlier messages, and this one before its
+/* Hashes what the signature of `msg` covers: all earlier messages, and `msg` up to its
  * signature. */
 static tcpx_status signed_hash(const struct ctl_handshake *hs, const struct ctl_message *msg,
 			       uint8_t out_hash[SYS_HASH_BYTES])
@@ -199,8 +200,8 @@ bool ctl_handshake_proven(const struct ctl_handshake *hs)
 
 /* ---- messages ---- */
 
-/* Decodes a message. ERR_VERSION: there is no common version, or the message requires something
- * unknown; then *out has the fields that all versions share. */
+/* Decodes a message. Returns ERR_VERSION if there is no common version, or if the message requires
+ * something unknown; *out then has only the fields that all versions share. */
 static tcpx_status decode_message(const struct ctl_message *msg, struct wire_hello *out)
 {
 	const uint8_t *bytes = msg->bytes;
@@ -299,7 +300,8 @@ tcpx_status ctl_handshake_answer(struct ctl_handshake *hs)
 	return status == TCPX_OK ? expected_proof(hs, spans, 3, 0, proof_of(msg)) : status;
 }
 
-/* Returns the status in an answer; an unknown one is a protocol error, never a success. */
+/* Returns the status of an answer, in which it is stored negated. An unknown or a positive status
+ * is a protocol error, never a success. */
 static tcpx_status answer_status(uint8_t negated)
 {
 	switch (-(int)negated) {

@@ -19,10 +19,10 @@
 #define LINE_BYTES (2 * CTL_KEY_BYTES + 1)
 #define WORD_MAX 16
 
-/* What distinguishes key files from identity files. A file of one kind is refused as the other,
- * because a key that several hosts share identifies no session. */
+/* What distinguishes key files from identity files. A file of one kind is refused where the other
+ * kind is wanted, because a key that several hosts share does not identify a session. */
 struct key_file_kind {
-	const char *name, *word; /* first word of each line */
+	const char *name, *word; /* `word` begins each line */
 	unsigned keys;		 /* most keys in a file */
 	const char *maker;	 /* command that makes such a file */
 };
@@ -41,8 +41,8 @@ static tcpx_status key_file_error(const struct key_file_kind *kind, const char *
 	return error_next("check the path and its permissions");
 }
 
-/* Checks that it is a regular file, belongs to this user or root, and is inaccessible to others.
- * ERR_AUTH: it is not, and the error says how to change this. */
+/* Checks that the file is regular, belongs to this user or root, and is inaccessible to others.
+ * Returns ERR_AUTH if not; the error says how to change this. */
 static tcpx_status check_owner(const struct key_file_kind *kind, int fd, const char *path)
 {
 	struct stat st;
@@ -110,8 +110,8 @@ static tcpx_status key_id(const uint8_t key[CTL_KEY_BYTES], uint64_t *out_id)
 	return TCPX_OK;
 }
 
-/* Parses one line and adds its key to keys; blank lines and comments are skipped. ERR_AUTH:
- * malformed, or too many keys. */
+/* Parses one line and adds its key to `keys`. Skips blank lines and comments. Returns ERR_AUTH if
+ * the line is malformed or the file has too many keys. */
 static tcpx_status key_file_parse_line(const struct key_file_kind *kind, const char *text,
 				       size_t len, unsigned number, const char *path,
 				       struct ctl_keys *keys)
@@ -164,8 +164,8 @@ static tcpx_status key_file_read(const struct key_file_kind *kind, int fd, const
 	return TCPX_OK;
 }
 
-/* Parses a whole file. *ends_line becomes 1 if the last line ends with a line feed or the file is
- * empty, else 0. */
+/* Parses a whole file. Sets *ends_line to 1 if the file is empty or ends with a line feed, else to
+ * 0. */
 static tcpx_status key_file_parse(const struct key_file_kind *kind, int fd, const char *path,
 				  struct ctl_keys *keys, int *ends_line)
 {
@@ -190,7 +190,7 @@ static tcpx_status key_file_parse(const struct key_file_kind *kind, int fd, cons
 static tcpx_status key_file_open(const struct key_file_kind *kind, const char *path, int flags,
 				 int *out_fd)
 {
-	/* NONBLOCK: opening a pipe must not block. */
+	/* O_NONBLOCK, so that opening a pipe does not block */
 	int fd = open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
 
 	if (fd >= 0) {
@@ -316,8 +316,8 @@ static tcpx_status key_file_append(const char *path)
 		status = key_file_error(kind, path, errno, "look at");
 	if (status == TCPX_OK) {
 		status = key_file_write(kind, fd, path, ends_line);
-		/* If the file ended with half a line, it would be refused, and with it the key
-		 * that works: the file is cut to its former size. */
+		/* A file that ends with half a line is refused, including its valid key. So cut the
+		 * file to its former size. */
 		if (status != TCPX_OK && ftruncate(fd, st.st_size))
 			LOG_WARN("key file %s may end in half a line", path);
 	}

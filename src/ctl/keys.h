@@ -13,11 +13,11 @@
 
 /* The key pair of a session (Ed25519). */
 struct ctl_identity {
-	bool there; /* false: no crypto library, so nothing is proven */
+	bool there; /* false without a crypto library: nothing is proven */
 	uint8_t secret[CTL_KEY_BYTES], public_key[CTL_KEY_BYTES];
 };
-/* Makes a fresh key pair. Without a crypto library, `there` of *out_identity is false, and OK is
- * returned. */
+/* Makes a fresh key pair. Without a crypto library, sets `there` of *out_identity to false and
+ * returns OK. */
 tcpx_status ctl_identity_make(struct ctl_identity *out_identity);
 /* Computes the uuid of a session with that key and incarnation: the first bytes of a hash of
  * both. */
@@ -25,8 +25,9 @@ tcpx_status ctl_identity_uuid(const uint8_t public_key[CTL_KEY_BYTES],
 			      const uint8_t incarnation[WIRE_UUID_BYTES],
 			      uint8_t out_uuid[WIRE_UUID_BYTES]);
 
-/* The keys of a key file: one or two lines of 64 hex digits, '#' comments; mode 0600 or stricter;
- * it belongs to this user or root. The id is the first 8 bytes of HMAC(key, "tcpx key id"). */
+/* The keys of a key file. The file has one or two lines of 64 hex digits, and may have '#'
+ * comments. Its mode is 0600 or stricter, and it belongs to this user or root. The id of a key is
+ * the first 8 bytes of HMAC(key, "tcpx key id"). */
 struct ctl_keys {
 	unsigned count;
 	uint64_t id[2];
@@ -34,14 +35,15 @@ struct ctl_keys {
 };
 #define CTL_KEY_TEXT (2 * CTL_KEY_BYTES + 1)
 void ctl_key_text(const uint8_t key[CTL_KEY_BYTES], char out_text[CTL_KEY_TEXT]);
-/* Parses a text of 64 hex digits. Returns 1; 0: it is not such a text. */
+/* Parses a text of 64 hex digits. Returns 1, or 0 if the text is something else. */
 int ctl_key_parse(const char *text, size_t len, uint8_t out_key[CTL_KEY_BYTES]);
-/* Reads a key file. ERR_AUTH: the file's content, mode or owner is wrong, and the error says how to
- * mend it; ERR_NOT_FOUND; ERR_UNSUPPORTED: no crypto library. */
+/* Reads a key file. Returns ERR_AUTH if the file's content, mode or owner is wrong; the error says
+ * how to correct it. Returns ERR_NOT_FOUND, or ERR_UNSUPPORTED if there is no crypto library. */
 tcpx_status ctl_keys_load(const char *path, struct ctl_keys *out_keys);
-/* Writes a fresh key to a new file (ERR_EXISTS: the file is there already) or, with `append`,
- * adds it to a file as the second key (ERR_NOT_FOUND; ERR_LIMIT: the file has two keys already;
- * ERR_AUTH: as for ctl_keys_load). A dialler uses the first key, an acceptor accepts both. */
+/* Writes a fresh key to a new file; returns ERR_EXISTS if the file exists already. With `append`,
+ * adds the key to an existing file as the second one; returns ERR_NOT_FOUND, ERR_LIMIT if the file
+ * has two keys already, or ERR_AUTH as ctl_keys_load() does. A dialler uses the first key, an
+ * acceptor accepts both. */
 tcpx_status ctl_keys_create(const char *path, int append);
 /* An identity file has one line, "identity " and the 64 hex digits of the secret key. Mode, owner
  * and errors are those of a key file (ctl_keys_load; ctl_keys_create without append). */

@@ -15,17 +15,17 @@
 #include "sys/sock.h"
 
 #define BACKLOG 4096
-#define ACCEPT_BATCH 16		    /* accepts per round, so that others get their turn */
-#define PREAUTH_MAX 128		    /* connections that are not authenticated yet */
-#define PREAUTH_SOURCE_MAX 8	    /* connections of one source without a proven dial */
-#define PREAUTH_LOOPBACK_MAX 64	    /* the same, for loopback */
-#define PREAUTH_NS (2 * CLOCK_S_NS) /* time from accept to the proof */
-/* time after accept for which a connection with a proven dial is kept */
+#define ACCEPT_BATCH 16		/* most accepts per event, so that other sockets get their turn */
+#define PREAUTH_MAX 128		/* most connections that are not authenticated yet */
+#define PREAUTH_SOURCE_MAX 8	/* most connections of one source without a proven dial */
+#define PREAUTH_LOOPBACK_MAX 64 /* PREAUTH_SOURCE_MAX for loopback */
+#define PREAUTH_NS (2 * CLOCK_S_NS) /* time limit from accept to the proof */
+/* for this time after its accept, a connection with a proven dial is not closed to make room */
 #define PROVEN_NS (CLOCK_S_NS / 2)
 #define RETRY_NS (CLOCK_S_NS / 10) /* pause after accept failed for lack of memory or descriptors */
-/* Rate limit of a source, because each connection costs an HMAC: a connection is charged DIAL_NS,
- * and a source may be 2048 connections ahead. That allows 512 connections a second and 2048 at once
- * (a peer has at most 65); loopback has eight times the rate. */
+/* Rate limit of a source, because each connection costs an HMAC: each connection is charged
+ * DIAL_NS, and a source may be DIALS_AHEAD connections ahead. That allows 512 connections a second,
+ * and 2048 at once (a peer has at most 65). The rate for loopback is LOOPBACK_TIMES as high. */
 #define DIAL_NS (CLOCK_S_NS / 512)
 #define DIALS_AHEAD 2048
 #define LOOPBACK_TIMES 8
@@ -37,9 +37,9 @@ static int is_unproven(const struct ctl_preauth *s)
 	return s->state == CTL_READ_DIAL;
 }
 
-/* Returns the oldest connection without a proven dial: of the given source, or, with `source`
- * NULL, of the source that has most of them. *out_count is the number of such connections of its
- * source, or NULL if there is none. */
+/* Returns the oldest connection without a proven dial: of *source, or, if `source` is NULL, of the
+ * source that has most such connections. Returns NULL if there is none. *out_count is the number of
+ * such connections of that source. */
 static struct ctl_preauth *oldest_unproven(struct ctl_listener *listener, const uint64_t *source,
 					   unsigned *out_count)
 {
@@ -91,8 +91,9 @@ int ctl_listener_room(struct ctl_listener *listener)
 	return 1;
 }
 
-/* Whether the source connects more often than it may; if not, the connection is charged. Sources
- * share the entries of the table; a source that takes over an entry starts from zero. */
+/* Whether the source connects more often than it may. If not, charges the connection to the source.
+ * Several sources may share an entry of the table; a source that takes over an entry starts from
+ * zero. */
 static bool exceeds_rate(struct ctl_listener *listener, uint64_t source, int64_t now_ns,
 			 int64_t cost_ns)
 {
@@ -158,9 +159,9 @@ static void on_retry(struct sys_timer *timer, int64_t now_ns)
 	sys_watch_set(listener->loop, &listener->watch, EPOLLIN);
 }
 
-/* Called when no descriptor is left. A connection that is not accepted would wake the loop for
- * ever, so the reserve is closed, the connection accepted with its descriptor and reset, and the
- * reserve opened again. */
+/* Called when no descriptor is left. A connection that is never accepted would wake the loop for
+ * ever. Therefore this closes the reserve, accepts the connection with the freed descriptor, resets
+ * it, and opens the reserve again. */
 static void shed_connection(struct ctl_listener *listener)
 {
 	int fd;
@@ -183,7 +184,8 @@ static void shed_connection(struct ctl_listener *listener)
 		pause_accept(listener);
 }
 
-/* Handles an error of accept. 1: call accept again at once; 0: wait for the loop. */
+/* Handles an error of accept(). Returns 1 to call accept() again at once, and 0 to wait for the
+ * loop. */
 static int accept_failed(struct ctl_listener *listener, int err)
 {
 	switch (err) {
@@ -207,7 +209,7 @@ static int accept_failed(struct ctl_listener *listener, int err)
 		LOG_ERROR("the listening socket is broken: errno %d", err);
 		sys_watch_del(listener->loop, &listener->watch);
 		return 0;
-	default: /* an error of the connection, which accept reports: accept the next one */
+	default: /* an error of this connection only: accept the next one */
 		return 1;
 	}
 }
@@ -254,8 +256,8 @@ tcpx_status ctl_listener_open(struct sys_loop *loop, const struct sockaddr_stora
 		free(listener);
 		return status;
 	}
-	/* Wakes the loop only when the dial has arrived, so that honest diallers in a burst do not
-	 * count as unproven. */
+	/* Wakes the loop only when the dial of a connection has arrived, so that honest diallers in
+	 * a burst do not count as unproven. */
 	sys_sock_defer_accept(fd, 1);
 	*listener = (struct ctl_listener){
 		.loop = loop,

@@ -82,9 +82,9 @@ static void on_preauth_timeout(struct sys_timer *timer, int64_t now_ns)
 
 /* ---- the handshake ---- */
 
-/* Asks the session for the key of the dial and checks the dial with it. ERR_AUTH: refused, also
- * because BARE is only for loopback, or the session has no such key; else as
- * ctl_handshake_check_dial. */
+/* Asks the session for the key of the dial, and checks the dial with that key. Returns ERR_AUTH if
+ * the session refuses the dial or if BARE is used beyond loopback, else what
+ * ctl_handshake_check_dial() returns. */
 static tcpx_status find_and_check_key(struct ctl_preauth *s)
 {
 	struct ctl_listener *listener = s->listener;
@@ -93,8 +93,8 @@ static tcpx_status find_and_check_key(struct ctl_preauth *s)
 	if (s->hs.dial.auth == WIRE_AUTH_BARE && !loopback)
 		return TCPX_ERR_AUTH;
 	if (!listener->ops->key(listener->arg, &s->hs.dial, loopback, s->hs.key)) {
-		/* This is common while a peer ends: the peer dials channels of a link that has
-		 * ended here. */
+		/* A missing key is common while a link ends: the peer dials channels of a link that
+		 * has already ended on this side. */
 		s->link_gone = s->hs.dial.role == WIRE_ROLE_DATA;
 		return TCPX_ERR_AUTH;
 	}
@@ -147,8 +147,8 @@ static void hand_to_session(struct ctl_preauth *s)
 	explicit_bzero(conn.session_key, sizeof(conn.session_key));
 }
 
-/* Called after a refusal was sent: waits until the dialler closes or has sent more than
- * LINGER_BYTES, because a close before that could become a reset that discards the refusal. */
+/* Called after a refusal was sent. Waits until the dialler closes or has sent more than
+ * LINGER_BYTES, because an earlier close could become a reset, which discards the refusal. */
 static void linger_step(struct ctl_preauth *s)
 {
 	char bin[512];
@@ -168,8 +168,9 @@ static void linger_step(struct ctl_preauth *s)
 	}
 }
 
-/* Runs one state of the handshake. TCPX_OK: the state is complete, go on; IN_PROGRESS: wait for the
- * socket; else reject the connection, with *why. */
+/* Runs one state of the handshake. Returns TCPX_OK if the next state can run, and IN_PROGRESS if
+ * the connection waits for the socket. Any other status rejects the connection; *why is the
+ * reason. */
 static tcpx_status preauth_step(struct ctl_preauth *s, const char **why)
 {
 	struct sys_loop *loop = s->listener->loop;
@@ -273,7 +274,7 @@ void ctl_preauth_admit(struct ctl_listener *listener, int fd, const struct socka
 	sys_timer_set(listener->loop, &s->timer, s->since_ns + listener->preauth_ns);
 	list_push_back(&listener->preauths, &s->node);
 	listener->npreauths++;
-	run_preauth(s); /* with a deferred accept its dial has arrived already */
+	run_preauth(s); /* with a deferred accept, the dial has arrived already */
 	return;
 fail:
 	count_one(&listener->counters->preauth_rejects);

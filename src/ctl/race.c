@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dials several routes to one peer, each some time after the one before it, and keeps the first one
- * whose peer proves itself. */
+/* Dials several routes to one peer, each some time after the one before it, and keeps the first
+ * route whose peer proves itself. */
 #include "ctl/race.h"
 
 #include <stdbool.h>
@@ -10,10 +10,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-/* One way of the race. */
+/* One route of the race. */
 struct leg {
 	struct ctl_race *race;
-	struct ctl_dial *dial; /* NULL: not dialled yet, or ended */
+	struct ctl_dial *dial; /* NULL if not dialled yet, or ended */
 };
 
 struct ctl_race {
@@ -21,19 +21,19 @@ struct ctl_race {
 	struct ctl_race_opts opts;
 	void *arg;
 	struct sys_timer timer;
-	/* `next` is the index of the way that is dialled next; `running` counts the dials under
-	 * way. */
+	/* `next` is the index of the route to dial next; `running` is the number of dials in
+	 * progress. */
 	unsigned next, running;
-	struct leg *winner; /* the way whose answer is proven; NULL: none yet */
-	/* the most specific failure of a way so far */
+	struct leg *winner; /* the route whose answer is proven; NULL if there is none yet */
+	/* the most specific failure of a route so far */
 	tcpx_error error;
 	unsigned failed_way;
 	struct leg legs[CTL_RACE_WAYS];
 	struct ctl_dial_opts ways[];
 };
 
-/* Rank of an error by how much it tells the user: that the peer was reached and refused ranks above
- * that it was not reached. */
+/* Returns a rank for an error by how much it tells the user. An error of a peer that was reached
+ * ranks above the error that the peer was not reached. */
 static int error_rank(tcpx_status status)
 {
 	switch (status) {
@@ -53,7 +53,8 @@ static int error_rank(tcpx_status status)
 	}
 }
 
-/* Keeps the thread's last error as that of the race if it ranks above the one that is kept. */
+/* Keeps the thread's last error as the error of the race, if it ranks above the error kept so
+ * far. */
 static void keep_error(struct ctl_race *race, unsigned way, tcpx_status status, int err)
 {
 	if (race->error.status && error_rank(race->error.status) >= error_rank(status))
@@ -94,8 +95,8 @@ static void finish_race(struct ctl_race *race, unsigned way, tcpx_status status,
 
 static void on_way_dialled(void *arg, tcpx_status status, int err, const struct ctl_conn *conn);
 
-/* `agree` of each dial, called when the answer of this way is proven: asks the user's `agree`,
- * then cancels the other ways that are dialled, before they send their proof. */
+/* The callback `agree` of each dial, called when the answer on this route is proven. Calls the
+ * user's `agree`, then cancels the dials on other routes before they send their proof. */
 static tcpx_status on_answer_proven(void *arg, const struct wire_hello *answer)
 {
 	struct leg *leg = arg;
@@ -119,7 +120,7 @@ static tcpx_status on_answer_proven(void *arg, const struct wire_hello *answer)
 	return TCPX_OK;
 }
 
-/* Dials the next way that can be dialled. Returns false if there is none left. */
+/* Dials the next route that can be dialled. Returns false if none is left. */
 static bool race_begin_next(struct ctl_race *race)
 {
 	while (race->next < race->opts.count) {
@@ -156,7 +157,7 @@ static void on_way_dialled(void *arg, tcpx_status status, int err, const struct 
 	}
 	keep_error(race, way, status, err);
 	report_missed(race, way, status, err);
-	/* the winner failed after its answer was proven: dial the ways that are left */
+	/* a route failed, perhaps the winner after its answer was proven: dial the next one */
 	race->winner = NULL;
 	if (race_begin_next(race) || race->running)
 		return;

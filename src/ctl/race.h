@@ -12,28 +12,28 @@
 struct ctl_race;
 
 struct ctl_race_opts {
-	/* Copied; the best way is first; the member `agree` of each is not used. */
+	/* Copied. The best route is first. The member `agree` of each is not used. */
 	const struct ctl_dial_opts *ways;
 	unsigned count; /* 1 .. CTL_RACE_WAYS */
-	/* time from the dial of a way until the next way is dialled as well */
+	/* time from the dial of a route until the next route is dialled as well */
 	int64_t head_start_ns;
-	/* NULL, or called when the answer of a way is proven, like `agree` of ctl_dial_opts.
-	 * ERR_EXISTS ends the race, any other error only this way. */
+	/* May be NULL. Called when the answer on a route is proven, like `agree` of ctl_dial_opts.
+	 * ERR_EXISTS ends the race; any other error ends only this route. */
 	tcpx_status (*agree)(void *arg, const struct wire_hello *answer);
-	/* NULL, or called for each way that failed, or that was dialled and lost the race
-	 * (TIMED_OUT). */
+	/* May be NULL. Called for each route that failed, and for each that was dialled and lost
+	 * the race (TIMED_OUT). */
 	void (*missed)(void *arg, unsigned way, tcpx_status status, int err);
-	/* Called with the result, like `done` of ctl_dial_start; `way` is the index in `ways`. If
-	 * all ways failed, the most specific failure is reported: a refusal of the handshake
-	 * rather than silence. */
+	/* Called with the result, like `done` of ctl_dial_start(); `way` is the index in `ways`. If
+	 * all routes failed, reports the most specific failure, such as a refusal rather than a
+	 * timeout. */
 	void (*done)(void *arg, unsigned way, tcpx_status status, int err,
 		     const struct ctl_conn *conn);
 };
 
-/* `done` is called exactly once, from the loop and never from inside start, unless the race is
- * cancelled or start fails: then no way could be dialled, and the last error says why. A way wins
- * when its answer is proven: the others are cancelled before our proof is sent, so an acceptor
- * never sees two proven connections. */
+/* `done` is called exactly once, from the loop and never from inside ctl_race_start(). It is not
+ * called if the race is cancelled. Nor is it called if ctl_race_start() fails: then no route could
+ * be dialled, and the last error says why. A route wins when its answer is proven. The others are
+ * cancelled before our proof is sent, so an acceptor never sees two proven connections. */
 tcpx_status ctl_race_start(struct sys_loop *loop, const struct ctl_race_opts *opts, void *arg,
 			   struct ctl_race **out_race);
 void ctl_race_cancel(struct ctl_race *race); /* on the loop's thread, before `done` is called */

@@ -20,11 +20,11 @@
 
 #define RESOLVE_ADDRS 32
 
-/* State of a look-up. It changes once: to DONE by its helper thread, or to LEFT when its caller
- * gives up. */
+/* State of a look-up. The thread of the look-up sets DONE at its end; the caller sets LEFT if it
+ * gives up before. */
 enum lookup_state { RUNNING, DONE, LEFT };
 
-/* A look-up, shared by its caller and the helper thread; the last of the two frees it. */
+/* A look-up, shared by its caller and its thread; the last of the two frees it. */
 struct lookup {
 	_Atomic uint32_t state, holders;
 	char host[SYS_HOST_MAX];
@@ -34,8 +34,9 @@ struct lookup {
 };
 
 static _Atomic(ctl_lookup_fn) lookup_fn;
-/* Number of abandoned look-ups that still hang, in the lower half. The upper half is the fork
- * generation of the process that counts, because a child has none of its parent's threads. */
+/* The lower half is the number of abandoned look-ups that still hang. The upper half is the fork
+ * generation of the process that counted them, because a child process has none of its parent's
+ * threads. */
 static _Atomic uint64_t stuck;
 
 void ctl_resolve_set_lookup(ctl_lookup_fn fn)
@@ -43,7 +44,7 @@ void ctl_resolve_set_lookup(ctl_lookup_fn fn)
 	atomic_store(&lookup_fn, fn);
 }
 
-/* The value of `stuck` as this process sees it: with the count 0 if a parent process counted. */
+/* Returns `value`, or a count of 0 if a parent process counted. */
 static uint64_t stuck_now(uint64_t value)
 {
 	uint64_t generation = (uint64_t)sys_fork_generation() << 32;
@@ -59,8 +60,9 @@ static void stuck_add(int change)
 		;
 }
 
-/* Marks a look-up as abandoned. It is counted before, so that the helper thread decrements only
- * what was counted. Returns 1; 0: the look-up has ended meanwhile, and its result is valid. */
+/* Marks a look-up as abandoned and returns 1. Returns 0 if the look-up has ended before that; its
+ * result is valid. Counts before it marks, so that the thread of the look-up decrements only what
+ * was counted. */
 static int abandon_lookup(struct lookup *l)
 {
 	uint32_t running = RUNNING;
@@ -169,7 +171,7 @@ static tcpx_status lookup_status(const struct lookup *l)
 	return error_next("check the name, or give the address itself");
 }
 
-/* Starts the helper thread. ERR_LIMIT: too many look-ups hang. */
+/* Starts the thread of the look-up. Returns ERR_LIMIT if too many look-ups hang. */
 static tcpx_status start_lookup(struct lookup *l)
 {
 	pthread_t thread;

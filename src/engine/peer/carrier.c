@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interfaces that lose their carrier: connections over them are given up at once if others work,
- * and are dialled over those. */
+/* Gives up connections whose interface lost its carrier, and channels whose data is no longer
+ * acknowledged, if the peer has another channel that works. */
 #include "engine/peer/carrier.h"
 
 #include <errno.h>
@@ -13,9 +13,10 @@
 #include "sys/iface.h"
 #include "sys/sock.h"
 
-/* Whether the peer has a working channel that is not over interface `iface`; one of the same-host
- * transport, which uses no interface, counts. If there is none, the caller gives nothing up: TCP
- * survives a short loss of the carrier, and the silence limit ends a long one. */
+/* Whether the peer has a working channel that does not use interface `iface`. A shared-memory
+ * channel uses no interface and counts as well. Without such a channel the caller keeps the
+ * connections over `iface`: TCP survives a short loss of the carrier, and the silence limit ends a
+ * long loss. */
 static bool carrier_other_works(const struct engine_peer *peer, uint32_t iface)
 {
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
@@ -27,8 +28,8 @@ static bool carrier_other_works(const struct engine_peer *peer, uint32_t iface)
 	return false;
 }
 
-/* Gives up the peer's connections over an interface that lost its carrier, if a channel over
- * another interface works. */
+/* Gives up the peer's connections over an interface that lost its carrier, if a channel that does
+ * not use the interface works. */
 static void carrier_peer_moves(struct engine_peer *peer, uint32_t iface, const char *name)
 {
 	uint32_t moved = 0;
@@ -36,7 +37,8 @@ static void carrier_peer_moves(struct engine_peer *peer, uint32_t iface, const c
 	if (peer->died || !peer->counted_up || !carrier_other_works(peer, iface))
 		return;
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
-		struct engine_chan *chan = peer->link.chan[i]; /* only this thread writes chan[] */
+		/* no lock, because only the control thread writes chan[] */
+		struct engine_chan *chan = peer->link.chan[i];
 
 		if (!chan || chan->iface != iface || atomic_load(&chan->failed))
 			continue;
@@ -54,9 +56,8 @@ static void carrier_peer_moves(struct engine_peer *peer, uint32_t iface, const c
 	atomic_fetch_add(&peer->link.session->counters.carrier_losses, moved);
 }
 
-/* Whether, according to the last sample, the channel has unacknowledged data and nothing was
- * acknowledged since it last sent. The peer's kernel acknowledges data even if its process does
- * not read it. */
+/* Whether the last sample of the channel shows unacknowledged data and no acknowledgement since the
+ * last send. The peer's kernel acknowledges data even if the peer's process does not read it. */
 static bool carrier_unanswered(struct engine_chan *chan)
 {
 	struct net_chan_info info = {0};
@@ -73,15 +74,16 @@ void carrier_look(struct engine_peer *peer, int64_t now_ns)
 	bool lives = false;
 
 	if (step > 2 * CLOCK_S_NS)
-		step = 0; /* the first call, or this process was stopped meanwhile */
+		step = 0; /* first call, or this process was stopped since the last call */
 	peer->control.looked_ns = now_ns;
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
 		struct engine_chan *chan = peer->link.chan[i];
 
 		if (!chan || atomic_load(&chan->failed))
 			continue;
-		/* If the worker has not taken the sample that the last heartbeat asked for, it is
-		 * inside a call. Then nothing is known of the channel, and nothing is concluded. */
+		/* chan_sample_ask() fails if the worker has not taken the sample requested at the
+		 * last heartbeat, because the worker is inside a call. The state of the channel is
+		 * then unknown, and `stuck_ns` does not change. */
 		chan->sample.late = chan->iface && !chan_sample_ask(chan);
 		if (!chan->sample.late)
 			chan->stuck_ns = carrier_unanswered(chan) ? chan->stuck_ns + step : 0;

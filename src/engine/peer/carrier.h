@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Interfaces that lose their carrier, and rails whose network fails elsewhere. Control thread. */
+/* Reacts to interfaces that lose or regain their carrier, and gives up channels whose data is no
+ * longer acknowledged. Control thread. */
 #ifndef ENGINE_PEER_CARRIER_H
 #define ENGINE_PEER_CARRIER_H
 
 #include "engine/peer/peer_calls.h"
 #include "engine/link/carrier_state.h"
 
-/* Called when an interface lost its carrier, or got it back (`up`). Lost: gives up the
- * connections over it, if a channel over another interface works. Back: dials lost channels at
+/* Called when interface `index` lost its carrier, or regained it (`up`). On a loss, gives up the
+ * connections over the interface if another channel works. On a return, dials lost channels at
  * once; avoided rails are tried at the next heartbeat. */
 void carrier_changed(void *arg, unsigned index, const char *name, int up);
 /* Called at each heartbeat: gives up channels whose data was not acknowledged for the silence
- * limit, if another channel is acknowledged. */
+ * limit, if at least one channel is not stalled. */
 void carrier_look(struct engine_peer *peer, int64_t now_ns);
 
 #endif

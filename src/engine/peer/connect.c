@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connects to a peer, by its info or its address, and disconnects from it. */
+/* Connects to a peer, given its connection info or its address, and disconnects from it. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,12 +16,13 @@
 #include "sys/crypto.h"
 #include "sys/futex.h"
 
-/* time that a connect has if the caller sets none */
+/* time limit of a connect whose caller sets none */
 #define CONNECT_NS (10 * CLOCK_S_NS)
 
 /* Begins the dial, on the control thread. If a link with the wanted session exists already, ends
- * `peer` with ERR_EXISTS instead, and dialling.duplicate_of names the link. The control thread
- * also accepts links, so none can appear between this check and the dial. */
+ * `peer` with ERR_EXISTS instead, and stores the handle of that link in dialling.duplicate_of. No
+ * link can appear between the check and the dial, because links are accepted on the control thread,
+ * too. */
 static void connect_dial_run(void *arg)
 {
 	struct engine_peer *peer = arg, *other = NULL;
@@ -34,7 +35,7 @@ static void connect_dial_run(void *arg)
 		peer_dial_start(peer);
 		return;
 	}
-	peer->exposed = false; /* the application does not get its handle */
+	peer->exposed = false; /* the application does not get this peer's handle */
 	peer->dialling.duplicate_of = other->slot_id;
 	peer_put(other);
 	peer_die(peer, TCPX_ERR_EXISTS, 0, "already linked");
@@ -60,8 +61,8 @@ static void connect_choose_auth(struct engine_peer *peer, const struct wire_info
 	}
 }
 
-/* Checks link-local addresses. Such an address is valid on one interface only, so if none is
- * named with it, it gets the interface of a rail. ERR_INVALID: none is named, and no rail is
+/* Checks link-local addresses. Such an address is valid on one interface only. If an address names
+ * no interface, sets it to the interface of a link-local rail. Returns ERR_INVALID if no rail is
  * link-local. */
 static tcpx_status connect_check_scopes(struct engine_peer *peer)
 {
@@ -87,8 +88,9 @@ static tcpx_status connect_check_scopes(struct engine_peer *peer)
 	return TCPX_OK;
 }
 
-/* Checks that the targets may be dialled with the chosen authentication. Without a key only this
- * host may be dialled, unless the session is INSECURE. ERR_AUTH: a target is not on this host. */
+/* Checks that the targets may be dialled with the chosen authentication. Without a key only
+ * loopback addresses may be dialled, unless the session is INSECURE. Returns ERR_AUTH if a target
+ * may not be dialled. */
 static tcpx_status connect_check_target(struct engine_peer *peer)
 {
 	if (peer->dialling.hello.auth == WIRE_AUTH_NONE &&
@@ -113,8 +115,8 @@ static tcpx_status connect_resolve(struct engine_peer *peer, const char *address
 			   peer->dialling.deadline_ns, out_addrs, WIRE_ADDR_MAX, out_count);
 }
 
-/* Finds out what to dial, from an info or an address (the other is NULL), and with which
- * authentication. Waits for a name look-up. */
+/* Sets the addresses to dial and the authentication, from either `info` or `address` (the other is
+ * NULL). Blocks while a name in `address` is looked up. */
 static tcpx_status connect_take_target(struct engine_peer *peer, const struct wire_info *info,
 				       const char *address)
 {
@@ -143,9 +145,9 @@ static tcpx_status connect_take_target(struct engine_peer *peer, const struct wi
 	return connect_check_target(peer);
 }
 
-/* The look-up of a name on a thread of its own, for a nonblocking connect. */
+/* A name look-up that runs on its own thread, for a nonblocking connect. */
 struct look_up {
-	struct engine_peer *peer; /* with a reference, which keeps the session, too */
+	struct engine_peer *peer; /* with a reference, which also keeps the session */
 	tcpx_status status;
 	tcpx_error error;
 	struct sockaddr_storage addrs[WIRE_ADDR_MAX];
@@ -153,7 +155,8 @@ struct look_up {
 	char address[];
 };
 
-/* Runs on the control thread when the name was looked up: begins the dial, or ends the peer. */
+/* Called on the control thread when the look-up has ended: begins the dial, or ends the peer with
+ * the error of the look-up. */
 static void connect_looked_up(void *arg)
 {
 	struct look_up *call = arg;
@@ -215,8 +218,8 @@ static tcpx_status connect_look_up_start(struct engine_peer *peer, const char *a
 	return status;
 }
 
-/* Waits until the peer is up. ERR_TIMED_OUT: it still connects. If it died, returns the error
- * that it died with. */
+/* Waits until the peer is up. Returns ERR_TIMED_OUT if the peer still connects at the deadline. If
+ * the peer died, returns the error with which it died. */
 static tcpx_status connect_wait(struct engine_peer *peer, int64_t deadline_ns)
 {
 	tcpx_status status = TCPX_OK;
@@ -252,8 +255,8 @@ struct forget_call {
 	bool goodbye;
 };
 
-/* Ends the link of the peer's handle and forgets the handle. Control thread. The handle is hidden
- * first, so that no caller who uses it makes the library dial again. */
+/* Ends the link that the peer's handle leads to, and makes the handle stale. Control thread. Hides
+ * the handle first, so that no other thread can use it to dial the peer again. */
 static void connect_forget_run(void *arg)
 {
 	struct forget_call *call = arg;
@@ -272,8 +275,8 @@ static void connect_forget_run(void *arg)
 	peer_put(link);
 }
 
-/* Notes that the application gets the handle while the peer connects, so that its end raises an
- * event. False: the peer has ended already. */
+/* Marks the peer as exposed: the application has its handle while it connects, so the end of the
+ * peer must raise an event. Returns false if the peer has ended already. */
 static bool peer_expose(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->link.session;
@@ -286,8 +289,9 @@ static bool peer_expose(struct engine_peer *peer)
 	return lives;
 }
 
-/* Waits for a peer that another call connects already, or that is up. Other callers may wait for
- * it too, so the peer goes on connecting when this call's time is over. */
+/* Waits until `peer`, which another call connects or has connected, is up, and returns its handle.
+ * A nonblocking call does not wait. A timeout does not end the peer, because other callers may wait
+ * for it as well. */
 static tcpx_status connect_known(struct engine_peer *peer, int64_t deadline_ns, int nonblocking,
 				 tcpx_peer *out_peer)
 {
@@ -302,9 +306,9 @@ static tcpx_status connect_known(struct engine_peer *peer, int64_t deadline_ns, 
 	return status;
 }
 
-/* Returns a peer that is up, that this session dialled at one of the addresses of `fresh`, and
- * that has proved the key that `fresh` expects, if it expects one; with a reference. NULL: there
- * is none. */
+/* Returns, with a reference, a peer that is up and that this session dialled at one of the
+ * addresses of `fresh`. If `fresh` expects a key, the peer must have proved that key. Returns NULL
+ * if there is no such peer. */
 static struct engine_peer *peer_by_address(const struct engine_peer *fresh)
 {
 	struct engine_session *session = fresh->link.session;
@@ -331,8 +335,8 @@ static struct engine_peer *peer_by_address(const struct engine_peer *fresh)
 	return found;
 }
 
-/* Returns the link with the session that an info names, with a reference, if it exists or may be
- * dialled again. NULL: a new peer is needed. */
+/* Returns, with a reference, the link with the session that `info` names, if that link exists or
+ * may be dialled again. Returns NULL if a new peer is needed. */
 static struct engine_peer *peer_of_info(struct engine_session *session,
 					const struct wire_info *info, int nonblocking)
 {
@@ -340,14 +344,14 @@ static struct engine_peer *peer_of_info(struct engine_session *session,
 	uint64_t id;
 
 	if (!memcmp(info->uuid, session->uuid, sizeof(info->uuid)))
-		return NULL; /* a session may be its own peer, then over a second link */
+		return NULL; /* a session that dials itself needs a second link */
 	peer = peer_by_uuid(session, info->uuid, identity_is_keyed(info), NULL);
 	id = peer ? peer->slot_id : reconnect_find(session, info->uuid, identity_is_keyed(info));
 	if (peer)
 		peer_put(peer);
-	peer = id ? reconnect_use(session, id, true) : NULL; /* the link may end at any moment */
-	/* Since the look-up the handle may have come to lead to another session's link, or the
-	 * link may have ended. */
+	peer = id ? reconnect_use(session, id, true) : NULL; /* dials again if the link has ended */
+	/* Since the look-up, the handle may have got a link with another session. The link may also
+	 * have ended; a nonblocking call must not return such a link. */
 	if (peer && (!peer_is(peer, info->uuid) || (nonblocking && !peer_expose(peer)))) {
 		peer_put(peer);
 		peer = NULL;
@@ -355,8 +359,8 @@ static struct engine_peer *peer_of_info(struct engine_session *session,
 	return peer;
 }
 
-/* Ends and frees a peer that was made for a dial that is not needed, because the session has a
- * link already. */
+/* Ends and frees a peer that was made for a dial but is not needed, because the session has a link
+ * already. */
 static void connect_drop(struct engine_peer *peer)
 {
 	struct forget_call forget = {.peer = peer};
@@ -365,9 +369,10 @@ static void connect_drop(struct engine_peer *peer)
 	peer_put(peer);
 }
 
-/* Dials a new peer. OK: if *out_known is set, a link exists already and `peer` is not needed;
- * else `peer` is up, or connects if the call does not block. ERR_EXISTS: as connect_dial_run()
- * sets it. */
+/* Dials a new peer. On OK, *out_known is an existing link to use instead of `peer`, or NULL. If it
+ * is NULL, `peer` is up, or still connects if the call is nonblocking. Returns ERR_EXISTS if the
+ * control thread found a link with the wanted session; dialling.duplicate_of is the handle of that
+ * link. */
 static tcpx_status connect_dial(struct engine_peer *peer, const struct wire_info *info,
 				const char *address, const struct connect_call *call,
 				struct engine_peer **out_known)
@@ -394,12 +399,13 @@ static tcpx_status connect_dial(struct engine_peer *peer, const struct wire_info
 	runtime_call(connect_dial_run, peer);
 	if (call->nonblocking)
 		return peer->exposed ? TCPX_OK : TCPX_ERR_EXISTS;
-	/* wait a little longer: the connect timer fires first, and its error says more */
+	/* wait longer than the connect timer, whose error is more precise than a timeout here */
 	return connect_wait(peer, call->deadline_ns + 200 * CLOCK_MS_NS);
 }
 
-/* Takes the option expect_key, if it is set. ERR_INVALID: it is no key; ERR_UNSUPPORTED: keys
- * cannot be checked here; ERR_AUTH: the info has another key. */
+/* Parses the option expect_key, if it is set. Returns ERR_INVALID if the text is not a key, or
+ * ERR_UNSUPPORTED if there is no crypto library to check keys. Returns ERR_AUTH if `info` does not
+ * have that key. */
 static tcpx_status connect_take_expected(struct connect_call *call, const struct wire_info *info,
 					 const char *text)
 {
@@ -418,9 +424,9 @@ static tcpx_status connect_take_expected(struct connect_call *call, const struct
 	return TCPX_OK;
 }
 
-/* Connects in this order: a link that exists with the session of the info is used; else a peer is
- * made and dialled; if a link with that session turned up meanwhile, that is used and the new
- * peer is dropped. */
+/* Uses an existing link with the session of `info`, if there is one. Otherwise makes a peer and
+ * dials it. If the dial finds that the two sessions already have a link, uses that link and drops
+ * the new peer. */
 tcpx_status engine_connect(struct engine_session *session, const struct wire_info *info,
 			   const char *address, const tcpx_connect_opts *opts, tcpx_peer *out_peer)
 {
@@ -492,8 +498,8 @@ tcpx_status engine_disconnect(struct engine_session *session, uint64_t peer_id)
 	struct engine_peer *link = NULL;
 
 	session_lock(session);
-	/* the peer for which the handle was made; its link may have been dialled again since, and
-	 * then belongs to another peer */
+	/* The peer for which the handle was made. If the link was dialled again since, the current
+	 * link belongs to another peer. */
 	call.peer = handle_find(&session->peers, peer_id);
 	if (call.peer) {
 		link = call.peer->reconnect.now ? call.peer->reconnect.now : call.peer;

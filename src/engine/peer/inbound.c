@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits on inbound peers. They are needed because a process that has the key may dial as often
- * as it likes, and each peer takes about 40 KB. */
+/* Limits on inbound peers. Without limits, a process that has the key could dial as often as it
+ * likes, and each peer takes about 40 KB. */
 #include "engine/peer/inbound.h"
 
 #include "engine/peer/peer_calls.h"
 #include "sys/addr.h"
 
-/* most peers from one source whose channels are still missing; a host may start all its ranks at
- * once */
+/* most peers of one source that still lack channels; a host may start many processes at once */
 #define HALF_OF_SOURCE 256
-#define DEAD_KEPT 64 /* most dead peers that are kept so that the application can query them */
+#define DEAD_KEPT 64 /* most dead peers that are kept for queries */
 
 void inbound_init(struct session_inbound *inbound)
 {

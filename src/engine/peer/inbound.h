@@ -9,19 +9,19 @@
 
 void inbound_init(struct session_inbound *inbound);
 
-/* Whether the limits on live peers and on half-open peers from one source allow another peer from
- * that address. If not, its dial is answered with ERR_BUSY. */
+/* Whether another peer may connect from that address, given the limits on live peers and on
+ * half-open peers of one source. If not, the caller answers the dial with ERR_BUSY. */
 bool inbound_has_room(struct engine_session *session, const struct sockaddr_storage *from);
 /* called when the control connection of a new peer is accepted: counts it as live and half-open */
 void inbound_begins(struct engine_peer *peer, const struct sockaddr_storage *from);
-/* called for any peer when it is up: it is not half-open any more */
+/* called for any peer when it comes up: the peer is no longer counted as half-open */
 void inbound_is_up(struct engine_peer *peer);
-/* called for any peer when it died: it is not counted any more */
+/* called for any peer when it dies: the peer is no longer counted */
 void inbound_ends(struct engine_peer *peer);
-/* Called for a dead peer whose handle the application has: keeps the peer if it is inbound. If
- * too many are kept, forgets the oldest. */
+/* Called for a dead peer whose handle the application has: keeps the peer if it is inbound. If more
+ * than 64 dead peers are kept, forgets the oldest. */
 void inbound_remember(struct engine_peer *peer);
-/* called when the peer's handle becomes stale: the peer is not kept any more */
+/* called when the peer's handle becomes stale: the dead peer is no longer kept */
 void inbound_forget(struct engine_peer *peer);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Log lines about lost connections. A process that dies loses all its connections, one after the
- * other, so the lines wait until it is known whether the peer survives the loss. */
+ * other. So a line is delayed until it is known whether the peer survives the loss. */
 #include "engine/peer/losses.h"
 
 #include "base/clock.h"

@@ -11,12 +11,13 @@ struct engine_peer;
 /* Notes the loss of a channel, or of the control connection, for a later log line. */
 void losses_add_channel(struct engine_peer *peer, const char *why);
 void losses_add_control(struct engine_peer *peer, const char *why);
-/* At each heartbeat: logs losses that are older than 200 ms, which the peer has survived. */
+/* Called at each heartbeat: logs the noted losses once they are 200 ms old. The peer has then
+ * survived them. */
 void losses_look(struct engine_peer *peer, int64_t now_ns);
 /* Logs at once the losses that are noted. */
 void losses_log(struct engine_peer *peer);
-/* The peer has ended, and one log line says so: forgets the losses that are noted, so that they
- * are not logged. Returns how many of them were channels. */
+/* Called when the peer has ended, which has a log line of its own: forgets the noted losses without
+ * logging them. Returns how many of the losses were channels. */
 uint32_t losses_take(struct engine_peer *peer);
 
 #endif

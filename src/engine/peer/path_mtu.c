@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Paths that silently lose full-sized packets: channels over them go on with smaller packets. */
+/* Detects paths that silently lose full-sized packets. The channels over such a path are dialled
+ * again with smaller packets. */
 #include "engine/peer/path_mtu.h"
 
 #include <errno.h>
@@ -14,23 +15,24 @@
 #include "sys/addr.h"
 #include "sys/sock.h"
 
-/* Payload of packets that get through where full-sized ones do not: every IPv6 path carries
- * packets of 1280 bytes, and in practice every IPv4 path carries packets of 576. */
+/* Payload bytes of packets that get through where full-sized packets do not: every IPv6 path
+ * carries packets of 1280 bytes, and in practice every IPv4 path carries packets of 576 bytes. */
 #define SEGMENT_V6 1220
 #define SEGMENT_V4 536
-/* a channel has a hole if nothing is acknowledged for so long, and if TCP sent its oldest packet
- * again at least TIMEOUTS times meanwhile */
+/* A channel has a hole (loses full-sized packets) if nothing is acknowledged for HOLE_NS, and TCP
+ * retransmits the oldest packet at least TIMEOUTS times in that time. */
 #define HOLE_NS (5 * CLOCK_S_NS / 2)
 #define TIMEOUTS 3
-/* so many acknowledged bytes prove that full-sized packets get through */
+/* this many acknowledged bytes prove that full-sized packets get through */
 #define PROVEN_BYTES (64u << 10)
-/* connections of one channel in a row that may carry nothing; one more ends the peer */
+/* most successive connections of one channel with fewer than PROVEN_BYTES acknowledged; one more
+ * ends the peer */
 #define CHANNELS_IN_VAIN 3
-/* how long after a channel was given up the peer stays up without channels */
+/* time that the peer may stay up without channels after a channel was given up */
 #define REPLACE_NS (10 * CLOCK_S_NS)
-/* a channel that has been up for so long counts as working */
+/* a channel that has been up for this long counts as working */
 #define SETTLED_NS CLOCK_S_NS
-/* packets that were under way when a stall was seen have arrived after this time */
+/* after this time, packets that were in flight when a stall was detected have arrived */
 #define SEEN_NS (100 * CLOCK_MS_NS)
 
 static const struct peer_rail *path_mtu_rail(const struct engine_peer *peer, uint32_t rail)
@@ -75,8 +77,8 @@ static bool path_mtu_ends_of(int fd, struct sockaddr_storage *local,
 	return sys_sock_local(fd, local) == TCPX_OK && sys_sock_remote(fd, remote) == TCPX_OK;
 }
 
-/* Whether the control connection, whose packets are small, goes between the same two addresses as
- * the channel, and so by the same path. */
+/* Whether the control connection, whose packets are small, has the same two end addresses as the
+ * channel and therefore takes the same path. */
 static bool path_mtu_same_as_control(const struct engine_peer *peer, const struct engine_chan *chan)
 {
 	struct sockaddr_storage local, remote;
@@ -94,9 +96,10 @@ void path_mtu_ends(struct engine_chan *chan)
 	chan->ends_known = chan->iface && path_mtu_ends_of(fd, &chan->ends[0], &chan->ends[1]);
 }
 
-/* Notes when the control connection was acknowledged further: the time of the look before this
- * one, since the acknowledgement came after that. Packets from the peer are no proof that ours
- * arrive: if only our packets are lost, the peer's still come, each with an old acknowledgement. */
+/* Sets ctl_answered_ns if more bytes of the control connection are acknowledged than at the last
+ * call. The time set is that of the last call, because the acknowledgement is newer. A packet from
+ * the peer does not prove that our packets arrive: if only ours are lost, the peer still sends
+ * packets, each with an old acknowledgement. */
 static void path_mtu_look_control(struct engine_peer *peer, int64_t now_ns)
 {
 	struct peer_rails *rails = &peer->rails;
@@ -108,12 +111,12 @@ static void path_mtu_look_control(struct engine_peer *peer, int64_t now_ns)
 		return;
 	if (info.tcpi_bytes_acked > rails->ctl_acked_bytes)
 		rails->ctl_answered_ns = rails->ctl_looked_ns;
-	/* the count is smaller if the control connection was dialled again */
+	/* the count restarts at 0 when the control connection is dialled again */
 	rails->ctl_acked_bytes = info.tcpi_bytes_acked;
 	rails->ctl_looked_ns = now_ns;
 }
 
-/* Logs the loss of full-sized packets, once for a peer. */
+/* Logs the loss of full-sized packets, once per peer. */
 static void path_mtu_say(struct engine_peer *peer, const struct engine_chan *chan,
 			 const struct net_chan_info *info, uint16_t next)
 {
@@ -136,7 +139,8 @@ void path_mtu_replace(struct engine_chan *chan, int err)
 	chan_fail(chan, TCPX_ERR_CHANNEL_LOST, err);
 }
 
-/* Replaces a channel, and counts it off from *up, the number of channels that work. */
+/* Gives up a channel, which is then dialled again, and subtracts it from *up, the number of working
+ * channels. */
 static void path_mtu_replace_one(struct engine_chan *chan, uint32_t *up)
 {
 	--*up;
@@ -158,7 +162,7 @@ uint32_t path_mtu_settled(const struct engine_peer *peer, int64_t now_ns)
 }
 
 /* Whether full-sized packets of the channel have been lost for longer than congestion would
- * explain, while smaller ones get through. */
+ * explain, while smaller packets get through. */
 static bool path_mtu_is_hole(struct engine_peer *peer, const struct engine_chan *chan,
 			     const struct net_chan_info *info, int64_t now_ns)
 {
@@ -174,29 +178,31 @@ static bool path_mtu_is_hole(struct engine_peer *peer, const struct engine_chan 
 		return false;
 	if (!hole->seen_ns)
 		hole->seen_ns = now_ns;
-	/* If the control connection takes another path, it proves nothing. But the channel's own
-	 * handshake shows that small packets got through just before the stall. */
+	/* If the control connection takes another path, its acknowledgements prove nothing about
+	 * this one. But the channel's own handshake shows that small packets got through just
+	 * before the stall. */
 	if (!path_mtu_same_as_control(peer, chan))
 		return young && info->timeouts >= TIMEOUTS && stalled_ns >= HOLE_NS &&
 		       hole->stalled_ns - hole->began_ns < HOLE_NS;
-	/* After a network outage the control connection may be acknowledged long before TCP sends
-	 * the channel's lost packet again, so only retransmissions after such an acknowledgement
-	 * count. One from the first second of the stall, or from before the stall was seen (a
-	 * late heartbeat delays that), may be older than the outage, and does not count. */
+	/* After a network outage the control connection may be acknowledged long before TCP
+	 * retransmits the channel's lost packet. So retransmissions count only after an
+	 * acknowledgement on the control connection that cannot be older than the outage. It must
+	 * be later than the first second of the stall, and later than the detection of the stall,
+	 * which a late heartbeat delays. */
 	if (!hole->timeouts && peer->rails.ctl_answered_ns > hole->stalled_ns + CLOCK_S_NS &&
 	    peer->rails.ctl_answered_ns > hole->seen_ns + SEEN_NS)
 		hole->timeouts = info->timeouts + 1;
 	if (!hole->timeouts || info->timeouts < TIMEOUTS || info->last_send_ms < 300)
 		return false;
-	/* If full-sized packets got through on this channel before, the path may have changed.
-	 * That takes longer to conclude, and no packet size is concluded from it: the channel
-	 * that replaces this one will show the loss again. */
+	/* If full-sized packets got through on this channel before (it is not `young`), the path
+	 * may have changed. The stall must then last for the silence limit. No packet size is
+	 * derived from it; the connection that replaces this one will show the loss again. */
 	return info->timeouts >= hole->timeouts + !young &&
 	       stalled_ns >= (young ? HOLE_NS : peer->link.session->tuning.silent_ns);
 }
 
-/* Called for a channel that is given up: counts its connections in a row on which fewer than
- * PROVEN_BYTES were acknowledged. True: there were too many, and the peer has ended. */
+/* Called for a channel that is given up. Counts its successive connections on which fewer than
+ * PROVEN_BYTES were acknowledged. If there were too many, ends the peer and returns true. */
 static bool path_mtu_count_vain(struct engine_peer *peer, const struct engine_chan *chan,
 				const struct net_chan_info *info)
 {
@@ -221,10 +227,11 @@ bool path_mtu_in_vain(struct engine_peer *peer, struct engine_chan *chan)
 	return path_mtu_count_vain(peer, chan, &info);
 }
 
-/* The channel loses full-sized packets: replaces it, unless too many of its connections carried
- * nothing, which ends the peer. If fewer than PROVEN_BYTES were acknowledged on this connection,
- * also limits the packets of the channel's rail. If the peer dials, the fence asks the peer to
- * limit them. */
+/* Called for a channel that loses full-sized packets. Ends the peer if too many successive
+ * connections of the channel carried almost nothing. Otherwise gives the channel up, which is then
+ * dialled again. If fewer than PROVEN_BYTES were acknowledged on this connection, the next one uses
+ * smaller packets. The dialling side then limits the packets of the channel's rail; the accepting
+ * side requests that limit in the channel's fence (`told`). */
 static void path_mtu_found(struct engine_peer *peer, struct engine_chan *chan,
 			   const struct net_chan_info *info, uint32_t *up)
 {
@@ -242,8 +249,8 @@ static void path_mtu_found(struct engine_peer *peer, struct engine_chan *chan,
 	path_mtu_replace_one(chan, up);
 }
 
-/* Follows what the channel has had acknowledged since the last heartbeat, and replaces it if it
- * loses full-sized packets and another channel works. */
+/* Records which bytes of the channel were acknowledged since the last heartbeat. Replaces the
+ * channel if it loses full-sized packets and another channel works. */
 static void path_mtu_look_channel(struct engine_peer *peer, struct engine_chan *chan, uint32_t *up,
 				  int64_t now_ns)
 {
@@ -270,8 +277,8 @@ static void path_mtu_look_channel(struct engine_peer *peer, struct engine_chan *
 		path_mtu_found(peer, chan, &info, up);
 		return;
 	}
-	/* Other channels over a limited rail are replaced at once, so that each need not find out
-	 * anew. */
+	/* Replace the other channels over a limited rail at once, so that they need not detect the
+	 * loss one by one. */
 	limit = peer->dialler ? path_mtu_channel(peer, peer->rails.of_channel[chan->index]) : 0;
 	if (limit && info.segment_bytes > limit)
 		path_mtu_replace_one(chan, up);

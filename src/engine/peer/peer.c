@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a peer: how it dies, what ends with it, and when its handle is given back. */
+/* The end of a peer: how it dies, what ends with it, and when its handle becomes stale. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -23,10 +23,10 @@
 #include "sys/futex.h"
 
 #define CONNECT_LIMIT_NS (10 * CLOCK_S_NS)
-#define DEATHS_SAID 50 /* most lines about dead peers in 10 s */
+#define DEATHS_SAID 50 /* most log lines about dead peers in 10 s */
 
-/* Overwrites the peer's keys. The memory of a peer is used again for another peer, and freed only
- * with the session. */
+/* Overwrites the peer's keys. The memory of a peer is reused for other peers, and freed only with
+ * the session. */
 static void peer_wipe_keys(struct engine_peer *peer)
 {
 	explicit_bzero(peer->dialling.key, sizeof(peer->dialling.key));
@@ -54,7 +54,7 @@ struct engine_peer *engine_peer_get(struct engine_session *session, uint64_t pee
 {
 	struct engine_peer *peer;
 
-	/* session.lock is held, so the list's reference cannot be dropped meanwhile */
+	/* session.lock is held, so the list's reference to the peer cannot be dropped here */
 	session_lock(session);
 	peer = handle_find(&session->peers, peer_id);
 	if (peer && peer->reconnect.now)
@@ -133,7 +133,7 @@ static void peer_log_death(struct engine_peer *peer)
 	const tcpx_error *error = &peer->error;
 	uint32_t lost = losses_take(peer);
 
-	/* a failed attempt to dial again: the loss of the link is in the log already */
+	/* a failed attempt to dial again: the loss of the link was logged before */
 	if (peer->reconnect.successor && !peer->counted_up) {
 		if (reconnect_failed_anew(peer, error->status))
 			LOG_INFO("%s", error->what);
@@ -153,15 +153,15 @@ static void peer_log_death(struct engine_peer *peer)
 		LOG_WARN("%s; next: %s", error->what, error->next);
 }
 
-/* Whether the session has NO_ACCEPT and only the peer connected to it, so that the application
- * does not learn of the peer. */
+/* Whether the peer is hidden from the application: the session has NO_ACCEPT, and only the peer
+ * dialled. */
 bool peer_hidden(const struct engine_peer *peer)
 {
 	return (peer->link.session->flags & TCPX_SESSION_NO_ACCEPT) && !peer->dialler &&
 	       !peer->exposed;
 }
 
-/* Warns that this side ended the link while so many notifications were not acknowledged. */
+/* Warns that this side ended the link while `untaken` notifications were not acknowledged. */
 static void peer_say_untaken(const struct engine_peer *peer, uint32_t untaken)
 {
 	static struct log_limit limit;
@@ -172,9 +172,9 @@ static void peer_say_untaken(const struct engine_peer *peer, uint32_t untaken)
 			 peer->who.name, untaken);
 }
 
-/* Ends the peer, its channels, and its requests, which get the error's status. The order is that
- * of docs/design/recovery.md, "A peer's end": first no new work can begin, then the channels are
- * stopped, then requests end, at last the application is told. Control thread. */
+/* Ends the peer, its channels, and its requests, which get the status of `error`. The order is that
+ * of docs/design/recovery.md, "A peer's end": new work is prevented, then the channels stop, then
+ * the requests end, and at last the application is notified. Control thread. */
 static void peer_end(struct engine_peer *peer, const tcpx_error *error)
 {
 	struct engine_chan *chans[CORE_CHANNELS_MAX];
@@ -204,14 +204,14 @@ static void peer_end(struct engine_peer *peer, const tcpx_error *error)
 	for (i = 0; i < CORE_CHANNELS_MAX; i++)
 		if (chans[i] && !chan_stop(chans[i], peer_left_dead)) {
 			comms_stays(chans[i]->comms);
-			chans[i] = NULL; /* peer_left_dead() drops its reference */
+			chans[i] = NULL; /* peer_left_dead() drops the channel's reference */
 		}
 	comms_peer_dead(peer);
 	if (peer->control.link)
 		ctl_link_close(peer->control.link);
 	peer->control.link = NULL;
 	peer_close_lost_dial(peer);
-	/* wiped now, since the application may keep the dead peer's handle for long */
+	/* wiped here, because the application may keep the dead peer's handle for a long time */
 	peer_wipe_keys(peer);
 	leased = share_leased(peer);
 	link_lock(&peer->link);
@@ -242,14 +242,14 @@ static void peer_end(struct engine_peer *peer, const tcpx_error *error)
 		atomic_fetch_add(&session->counters.protocol_errors, 1);
 	peer_set_state(peer, TCPX_PEER_DEAD);
 	link_progress(&peer->link);
-	if (exposed) /* the application has no handle of other peers */
+	if (exposed) /* otherwise the application does not have the handle */
 		peer_event(peer,
 			   status == TCPX_ERR_PEER_RESTARTED ? TCPX_EVENT_PEER_RESTARTED
 							     : TCPX_EVENT_PEER_DOWN,
 			   status, 0);
-	/* If the application never had the handle, or if the peer was made for another peer's
-	 * handle, no one can ask for this peer, so it is forgotten at once. Other dead peers
-	 * stay. */
+	/* Forget the peer at once if the application cannot ask for it: it was accepted and not
+	 * exposed, it is hidden, or it was made for another peer's handle. Other dead peers are
+	 * kept. */
 	if ((!exposed && !peer->dialler) || unknown || peer->reconnect.successor)
 		peer_forget(peer);
 	else if (!peer->dialler)
@@ -279,8 +279,8 @@ void peer_die_last(struct engine_peer *peer)
 	peer_end(peer, &error);
 }
 
-/* Removes a dead peer from the session's list. Its handle is stale from then on. Does nothing the
- * second time. Control thread. */
+/* Removes a dead peer from the session's list and makes its handle stale. Does nothing if called
+ * again. Control thread. */
 void peer_forget(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->link.session;

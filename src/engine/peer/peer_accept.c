@@ -18,11 +18,12 @@
 #include "sys/fd.h"
 #include "sys/sock.h"
 
-/* time that an accepted peer has until all its channels are up */
+/* time limit for all channels of an accepted peer to come up */
 #define ACCEPT_NS (10 * CLOCK_S_NS)
 
 /* Returns the live peer whose dial this session accepted as link `link_id`, or NULL if there is
- * none. The caller gets no reference and needs none, because only this thread ends peers. */
+ * none. The caller gets no reference and needs none, because both run on the control thread, and
+ * only that thread ends peers. */
 static struct engine_peer *peer_by_link(struct engine_session *session, uint64_t link_id)
 {
 	struct engine_peer *found = NULL;
@@ -49,7 +50,8 @@ static bool accept_is_of_link(const struct wire_hello *dial)
 	       (dial->auth == WIRE_AUTH_BARE && dial->key_id);
 }
 
-/* Finds the key with which a dial must prove itself. 0: the dial is refused. */
+/* Copies the key with which a dial must prove itself and returns 1. Returns 0 if the dial is
+ * refused. */
 static int accept_key(void *arg, const struct wire_hello *dial, int loopback,
 		      uint8_t key[CTL_KEY_BYTES])
 {
@@ -97,16 +99,17 @@ static bool accept_same_uuid(const uint8_t *a, const uint8_t *b)
 	return !memcmp(a, b, WIRE_UUID_BYTES);
 }
 
-/* Whether a dial must be answered with ERR_EXISTS because this session keeps its own link or
- * dial. There is one link for each pair of sessions. A link whose control connection exists
- * stays; of two dials at the same time, that of the session with the lower uuid stays. */
+/* Whether a dial must be answered with ERR_EXISTS, because this session keeps its own link or its
+ * own dial instead. Two sessions have only one link with each other. A link whose control
+ * connection has come up is kept. Of two simultaneous dials, the dial of the session with the lower
+ * uuid is kept. */
 static bool accept_own_dial_wins(struct engine_session *session, const struct wire_hello *dial)
 {
 	struct engine_peer *peer;
 	bool wins;
 
 	if (accept_same_uuid(dial->uuid, session->uuid))
-		return false; /* a session may be its own peer */
+		return false; /* a session may connect to itself */
 	peer = peer_by_uuid(session, dial->uuid,
 			    session->identity.own.there && dial->identity.there, NULL);
 	if (!peer)
@@ -117,8 +120,8 @@ static bool accept_own_dial_wins(struct engine_session *session, const struct wi
 	return wins;
 }
 
-/* Answers a dial, before the dialler has proved itself: refuses it (answer->status), or says what
- * is agreed on, such as the number of channels. */
+/* Fills in the answer to a dial: a refusal (answer->status), or what the two ends agree on, such as
+ * the number of channels. Called before the dialler has sent the last message of the handshake. */
 static void accept_answer(void *arg, const struct wire_hello *dial,
 			  const struct sockaddr_storage *from, struct wire_hello *answer)
 {
@@ -169,10 +172,10 @@ static void accept_answer(void *arg, const struct wire_hello *dial,
 		answer->status = -TCPX_ERR_INTERNAL;
 }
 
-/* Whether our own dial becomes the link. Of two dials at the same time that are both answered and
- * authenticated, the one of the session with the lower uuid wins. If ours does, the peer's
- * connection is kept open until the link is up: otherwise the peer would see its dial fail before
- * it knows of the link. */
+/* Decides between our own dial and the peer's, when both were made at the same time, answered and
+ * authenticated. The dial of the session with the lower uuid becomes the link; returns whether that
+ * is ours. If so, keeps the peer's connection open until the link is up. Otherwise the peer would
+ * see its dial fail before it knows of the link. */
 static bool accept_own_dial_won(struct engine_peer *ours, const struct ctl_conn *conn)
 {
 	if (memcmp(ours->link.session->uuid, conn->remote.uuid, WIRE_UUID_BYTES) > 0)
@@ -182,11 +185,12 @@ static bool accept_own_dial_won(struct engine_peer *ours, const struct ctl_conn 
 	return true;
 }
 
-/* Decides between a new connection and the peer `old` of that uuid; accept_settle() says how. */
+/* The part of accept_settle() for the case that a peer with the connection's uuid exists
+ * (`old`). */
 static bool accept_settle_dial(struct engine_peer *old, const struct ctl_conn *conn,
 			       struct engine_peer **out_adopt)
 {
-	if (old->counted_up) { /* our own dial was faster */
+	if (old->counted_up) { /* the link is up already */
 		sys_fd_close(conn->fd);
 		return false;
 	}
@@ -204,11 +208,12 @@ static bool accept_settle_dial(struct engine_peer *old, const struct ctl_conn *c
 	return true;
 }
 
-/* Decides about a new connection if a peer of the same uuid exists. False: the connection is not
- * needed, and is taken care of. True: it is used; *out_adopt is our own dial that it replaces,
- * whose handle and requests go on; NULL: a new peer must be made (an older link of the peer has
- * been ended). *out_adopt holds no reference: only this thread removes a live peer from the
- * list. */
+/* Decides whether a new connection is used; a peer with the same uuid may exist already. Returns
+ * false if the connection is not used; it has then been closed or stored. If it is used, returns
+ * true and sets *out_adopt to our own dial, which the connection replaces and whose handle and
+ * requests are kept. *out_adopt is NULL if a new peer must be made; an older link with the peer has
+ * then been ended. *out_adopt holds no reference, because only the control thread removes live
+ * peers from the list. */
 static bool accept_settle(struct engine_session *session, const struct ctl_conn *conn,
 			  struct engine_peer **out_adopt)
 {
@@ -223,8 +228,8 @@ static bool accept_settle(struct engine_session *session, const struct ctl_conn 
 	return of_use;
 }
 
-/* A control connection has been accepted and authenticated: makes its peer, or adopts our own
- * dial, and opens the link. Owns conn->fd. */
+/* Called for a new control connection that is accepted and authenticated: makes a peer for it, or
+ * adopts our own dial, and opens the link. Owns conn->fd. */
 static void accept_control(struct engine_session *session, const struct ctl_conn *conn)
 {
 	struct engine_peer *peer;
@@ -248,7 +253,7 @@ static void accept_control(struct engine_session *session, const struct ctl_conn
 			return;
 		}
 		memcpy(peer->who.uuid, conn->remote.uuid,
-		       sizeof(peer->who.uuid)); /* from now on look-ups by uuid find the peer */
+		       sizeof(peer->who.uuid)); /* for look-ups by uuid */
 		peer->who.keyed = conn->proven;
 		inbound_begins(peer, &conn->remote_addr);
 		peer_enlist(peer);
@@ -264,8 +269,8 @@ static void accept_control(struct engine_session *session, const struct ctl_conn
 		peer_die(peer, status, 0, error_last()->what);
 }
 
-/* A connection has been accepted and authenticated: a control connection, new or dialled again,
- * or a data channel. Owns conn->fd. */
+/* Called when a connection is accepted and authenticated. It is a new control connection, a control
+ * connection dialled again, or a data channel. Owns conn->fd. */
 static void accept_ready(void *arg, const struct ctl_conn *conn)
 {
 	struct engine_session *session = arg;
@@ -307,8 +312,9 @@ const struct ctl_accept_ops peer_accept_ops = {
 	.identity = accept_identity,
 };
 
-/* Returns the live peer to which this nonce was offered, or NULL if there is none. The caller
- * gets no reference and needs none, because only this thread ends peers. */
+/* Returns the live peer to which this nonce was offered, or NULL if there is none. The caller gets
+ * no reference and needs none, because both run on the control thread, and only that thread ends
+ * peers. */
 static struct engine_peer *accept_peer_of_nonce(struct engine_session *session,
 						const uint8_t nonce[LOCAL_NONCE_BYTES])
 {

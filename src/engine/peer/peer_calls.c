@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls about connected peers: flush, find, query. */
+/* Calls about connected peers: flush, find, query, counters. */
 #include <stdio.h>
 #include <string.h>
 
@@ -25,10 +25,10 @@ static bool flush_pending(struct engine_peer *peer, uint64_t until, uint64_t not
 	return core_notes_wait(&peer->link.core, notes) || goodbye_wait_has(peer, until);
 }
 
-/* Waits until posts that wait for the link are handed to the core. Then records the numbers of
- * the last request and of the last notification, asks for acknowledgements, and waits until all
- * up to these numbers have ended. IN_PROGRESS: the time is over. Any other error: the link has
- * ended. */
+/* Waits until all posts that wait for the link are handed to the core. Then records the numbers of
+ * the last request and of the last notification, asks for acknowledgements, and waits until
+ * everything up to these numbers has ended. Returns IN_PROGRESS at the timeout, and another error
+ * if the link has ended. */
 tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64_t timeout_ns)
 {
 	struct engine_peer *peer = engine_peer_get(session, peer_id);
@@ -47,7 +47,7 @@ tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64
 		link_lock(&peer->link);
 		if (peer->link.core_done)
 			status = error_raise(&peer->error);
-		/* posts that wait for the link are sent when it is up, so check again then */
+		/* posts that wait for the link go to the core when it is up; check again then */
 		else if (pending_waits(peer))
 			wait = true;
 		else if (peer->link.core_ready && first) {
@@ -62,7 +62,7 @@ tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64
 		if (!wait)
 			break;
 		if (sys_futex_wait(&peer->link.flush.word, word, deadline) < 0) {
-			status = TCPX_IN_PROGRESS; /* what was posted goes on */
+			status = TCPX_IN_PROGRESS; /* what was posted continues */
 			break;
 		}
 	}
@@ -111,7 +111,8 @@ tcpx_status engine_peer_find(struct engine_session *session, const char *name, t
 	return TCPX_OK;
 }
 
-/* Makes the workers take new samples of the peer's channels, and waits for them, at most 100 ms. */
+/* Asks the workers for new samples of the peer's channels, and waits for these for at most 100
+ * ms. */
 static void peer_sample_channels(struct engine_peer *peer)
 {
 	struct engine_chan *chans[CORE_CHANNELS_MAX];
@@ -130,8 +131,9 @@ static void peer_sample_channels(struct engine_peer *peer)
 		chan_put(chans[--count]);
 }
 
-/* The figures of the transports are sums over the channels. The workers take new samples for this
- * call, unless they are busy for too long (chan_sample_all). */
+/* Fills in *out_info. The figures of the transports are sums over the channels. Workers take new
+ * samples for this call; the last sample is used if a worker is busy for too long
+ * (chan_sample_all). */
 tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 			      tcpx_peer_info *out_info)
 {
@@ -180,7 +182,7 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 	return TCPX_OK;
 }
 
-/* The caller holds link.lock. */
+/* Fills in the state of one channel. The caller holds link.lock. */
 static void channel_describe(struct engine_chan *chan, tcpx_channel_info *out_info)
 {
 	struct net_chan_info net = {{0}};
@@ -240,7 +242,8 @@ tcpx_status engine_peer_error(struct engine_session *session, uint64_t peer_id,
 	return TCPX_OK;
 }
 
-/* Adds the counts of ended peers, those of the live peers' cores, and those of the session. */
+/* Fills in the counters: the counts of ended peers plus those of live peers' cores, and the counts
+ * of the session. */
 void engine_counters(struct engine_session *session, tcpx_counters *out_counters)
 {
 	tcpx_counters sum;

@@ -11,9 +11,10 @@
 #include "engine/peer/path_mtu.h"
 #include "engine/link/place.h"
 
-/* Makes the connected `net` the transport of the channel and starts the channel. If `net` is a
- * stream of a plugin channel, it becomes that channel's guide instead. ERR_STALE: the channel has
- * another connection, or the epoch is old. Owns `net`, even on failure. Control thread. */
+/* Makes the connected `net` the transport of the channel and starts the channel. If the channel is
+ * a plugin channel and `net` a plain stream, `net` becomes the channel's guide instead. Returns
+ * ERR_STALE if the channel already has a connection or the epoch is old. Owns `net`, even on
+ * failure. Control thread. */
 tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epoch,
 			struct net_chan *net)
 {
@@ -35,7 +36,7 @@ tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epo
 	chan->iface = iface;
 	chan->comms = slot ? slot->comms : NULL;
 	path_mtu_ends(chan);
-	/* busy, so that no thread sends before the channel is started */
+	/* marked as busy, so that no thread sends before the channel is started */
 	atomic_store(&chan->tx_owner, OWNER_BUSY);
 	link_lock(&peer->link);
 	status = peer->link.chan[channel] || peer->died
@@ -55,7 +56,7 @@ tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epo
 		peer->transport = transport;
 	link_unlock_only(&peer->link);
 	atomic_store(&chan->tx_owner, OWNER_FREE);
-	chan_start(chan); /* if the channel cannot be polled, it fails later, like any other */
+	chan_start(chan); /* if polling cannot be set up, the channel fails later */
 	chan_put(chan);
 	link_run_deferred(&peer->link);
 	if (peer->counted_up)
@@ -64,10 +65,10 @@ tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epo
 	return TCPX_OK;
 }
 
-/* Called on the control thread when a lost channel has stopped. Its peer stays up as long as it
- * has another channel that is not a plugin's, or has its channels replaced, unless the loss is a
- * breach of the protocol. A peer that is not up yet ends, unless comms_stopped() takes the loss
- * over. */
+/* Called on the control thread when a lost channel has stopped. Ends the peer if it broke the
+ * protocol. Otherwise a peer that is up survives if another channel (not of a plugin) is up, or if
+ * path_mtu_replace() was called recently. A peer that is not up yet ends, unless comms_stopped()
+ * handles the loss. */
 static void channel_gone(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;
@@ -92,10 +93,12 @@ static void channel_gone(struct engine_chan *chan)
 	up = core_link_channels_up(&peer->link.core) - core_link_messages_up(&peer->link.core);
 	link_unlock(&peer->link);
 	chan_put(chan);
-	/* While an end replaces channels, the control connection alone keeps the peer up. */
+	/* For some seconds after path_mtu_replace(), the control connection alone keeps the peer
+	 * up. */
 	replacing = peer->control.link && clock_now_ns() < peer->rails.replacing_ns;
 	if (fatal || (!up && !replacing) || (!peer->counted_up && !later)) {
-		/* CHANNEL_LOST: the peer's fence reported the loss before our socket did. */
+		/* CHANNEL_LOST means that the peer's fence reported the loss before our socket
+		 * did. */
 		peer_die(peer, status == TCPX_ERR_CHANNEL_LOST ? TCPX_ERR_PEER_RESET : status, err,
 			 what);
 		return;
@@ -123,8 +126,8 @@ static void channel_down(struct engine_peer *peer, struct engine_chan *chan)
 {
 	tcpx_status status = (tcpx_status)atomic_load(&chan->failed);
 
-	/* A peer that closes says so on the control connection before its channels end, so that
-	 * is read first: the peer may be dead afterwards. */
+	/* A peer that closes sends a goodbye on the control connection before its channels end.
+	 * Read the goodbye first; the peer may be dead afterwards. */
 	if (status == TCPX_ERR_PEER_CLOSED && peer->control.link)
 		ctl_link_poll(peer->control.link);
 	if (peer->died)
@@ -151,11 +154,13 @@ void peer_take_down(struct engine_peer *peer)
 	peer->link.wake.close_mask = 0;
 	link_unlock(&peer->link);
 	for (i = 0; i < CORE_CHANNELS_MAX && !peer->died; i++) {
-		struct engine_chan *chan = peer->link.chan[i]; /* only this thread writes chan[] */
+		/* no lock, because only the control thread writes chan[] */
+		struct engine_chan *chan = peer->link.chan[i];
 
 		int none = 0;
 
-		if (chan && closing & (1ull << i)) /* a failure noticed here has priority */
+		/* a failure that this side has noticed keeps its status */
+		if (chan && closing & (1ull << i))
 			atomic_compare_exchange_strong(&chan->failed, &none, TCPX_ERR_CHANNEL_LOST);
 		if (chan && atomic_load(&chan->failed))
 			channel_down(peer, chan);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happens when the control connection of a peer is up, for the first time or again: takes
- * over what the two ends agreed on, starts the core, and sends offers and fences. */
+/* What happens when the control connection of a peer comes up, for the first time or again: stores
+ * what the two ends agreed on, starts the core, and sends offers and fences. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,14 +20,15 @@
 #include "sys/crypto.h"
 #include "wire/control.h"
 
-/* Sends the fences that the core has prepared. Without a control connection they wait. */
+/* Sends the fences that the core has prepared. Does nothing while there is no control
+ * connection. */
 void peer_send_fences(struct engine_peer *peer)
 {
 	struct fence_out *fence;
 	uint32_t i;
 
 	if (!peer->control.link)
-		return; /* when the link is back, core_link_refence() prepares them again */
+		return; /* core_link_refence() prepares the fences again on reconnection */
 	for (;;) {
 		struct frame frame = {.type = FRAME_FENCE};
 		uint8_t *payload;
@@ -66,7 +67,7 @@ void peer_send_fences(struct engine_peer *peer)
 }
 
 /* Sends what the dialling side needs before it dials channels: addresses, the local listener (if
- * `local`), and last the number of channels, which makes it begin. */
+ * `local`), and last the number of channels. The dialling side begins when this number arrives. */
 void peer_send_offers(struct engine_peer *peer, bool local)
 {
 	struct engine_session *session = peer->link.session;
@@ -98,8 +99,8 @@ tcpx_status peer_ctl_open(struct engine_peer *peer, int fd)
 			     &peer->control.link);
 }
 
-/* Returns the chunk size that both ends use: the smaller of those that they ask for, within
- * limits; the default if no end asks (0). */
+/* Returns the chunk size for both ends: the smaller of the sizes that the two ends request, within
+ * limits. 0 means that an end requests none; if both are 0, returns the default. */
 static uint32_t control_agree_chunk(uint32_t ours, uint32_t theirs)
 {
 	uint32_t chunk = !ours || (theirs && theirs < ours) ? theirs : ours;
@@ -111,7 +112,8 @@ static uint32_t control_agree_chunk(uint32_t ours, uint32_t theirs)
 	return chunk < ENGINE_CHUNK_MAX ? chunk : ENGINE_CHUNK_MAX;
 }
 
-/* Starts the core of the peer's link with what the ends agreed on. On an error there is no core. */
+/* Starts the core of the peer's link with the values that the two ends agreed on. On an error the
+ * link has no core. */
 static tcpx_status control_core_start(struct engine_peer *peer, const struct wire_hello *remote)
 {
 	struct engine_session *session = peer->link.session;
@@ -164,9 +166,9 @@ static const char *control_auth_name(uint8_t auth, const struct engine_peer *pee
 	}
 }
 
-/* Called when the control connection is up for the first time. Checks and stores what the two
- * ends agreed on, starts the core and heartbeats; the accepting side then sends its offers. Owns
- * conn->fd. On an error the caller ends the peer. Control thread. */
+/* Called when the control connection is up for the first time. Checks and stores what the two ends
+ * agreed on, and starts the core and the heartbeats. The accepting side then sends its offers. Owns
+ * conn->fd. On an error the caller must end the peer. Control thread. */
 tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *conn, bool dialler)
 {
 	struct engine_session *session = peer->link.session;
@@ -178,7 +180,8 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 	uint64_t channels = (uint64_t)answer->channels + answer->messages.channels;
 	tcpx_status status;
 
-	/* If a core exists already, it belongs to our own dial, which this connection replaces. */
+	/* A core that exists already belongs to our own dial, which this connection replaces. Its
+	 * number of channels cannot change. */
 	if (!answer->channels || channels > CORE_CHANNELS_MAX - 1 ||
 	    (peer->link.core_ready && channels != peer->nbulk)) {
 		sys_fd_close(conn->fd);
@@ -221,7 +224,7 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 		return status;
 	}
 	explicit_bzero(peer->dialling.key,
-		       /* further dials authenticate by the link's key, so wipe this one */
+		       /* later dials use the link's key, so wipe this one */
 		       sizeof(peer->dialling.key));
 	core_alive_init(&peer->control.alive, &alive, clock_now_ns());
 	peer->control.timer.fn = peer_beat;
@@ -235,14 +238,14 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 	return TCPX_OK;
 }
 
-/* Called when the control connection is up again. Owns conn->fd. */
+/* Called when a lost control connection has been connected again. Owns conn->fd. */
 void peer_control_again(struct engine_peer *peer, const struct ctl_conn *conn)
 {
 	tcpx_status status;
 
 	if (peer->control.link)
-		/* the peer dialled, so the old connection is lost, although this end has not
-		 * noticed */
+		/* the peer has lost the old connection and dialled again; this end has not noticed
+		 * the loss */
 		ctl_link_close(peer->control.link);
 	peer->control.link = NULL;
 	status = peer_ctl_open(peer, conn->fd);

@@ -83,8 +83,8 @@ static tcpx_status ctl_take_local(struct engine_peer *peer, const struct frame *
 	if (status != TCPX_OK)
 		return status;
 	memcpy(peer->shared_memory.name, local.name, sizeof(peer->shared_memory.name));
-	/* At the acceptor, the dialler's frame tells only the name of its listener, for
-	 * descriptors. The nonce of the link is the one that the acceptor made. */
+	/* The acceptor made the nonce of the link itself. From the dialler's frame it takes only
+	 * the name of the dialler's local listener, which is used to fetch descriptors. */
 	if (!peer->dialler)
 		return TCPX_OK;
 	memcpy(peer->shared_memory.nonce, local.nonce, sizeof(peer->shared_memory.nonce));
@@ -111,7 +111,7 @@ static tcpx_status ctl_on_frame(void *arg, const struct frame *frame, const void
 		ctl_take_heartbeat(peer, frame, now);
 		return TCPX_OK;
 	case FRAME_GOODBYE:
-		losses_take(peer); /* the peer closed its channels, so their end is no loss */
+		losses_take(peer); /* the peer closed its channels on purpose; log no loss */
 		peer_die(peer, TCPX_ERR_PEER_CLOSED, 0, "peer said goodbye");
 		return TCPX_OK;
 	case FRAME_FENCE:
@@ -140,8 +140,9 @@ static tcpx_status ctl_on_frame(void *arg, const struct frame *frame, const void
 	}
 }
 
-/* The control connection is lost. A peer that is not up, or that broke the protocol, ends. Else
- * the dialler dials the connection again, within the silence limit. */
+/* Called when the control connection is lost. Ends the peer if it is not up, or if `status` is a
+ * breach of the protocol or ERR_LIMIT. Otherwise the dialling side dials the connection again; the
+ * peer ends if that takes longer than the silence limit. */
 static void ctl_on_lost(void *arg, tcpx_status status, int err)
 {
 	struct engine_peer *peer = arg;
@@ -176,8 +177,8 @@ void peer_send_goodbye(struct engine_peer *peer)
 		ctl_link_send(peer->control.link, &frame, NULL);
 }
 
-/* Tells the core whether the peer's kernel acknowledges our heartbeats, as our kernel knows it,
- * and notes for how long none was. */
+/* Reads from our kernel whether the peer's kernel acknowledges the control connection, and passes
+ * the result to the core. Sets stuck_ns to the time since when nothing has been acknowledged. */
 static void ctl_sample(struct engine_peer *peer, int64_t now)
 {
 	struct tcp_info info = {0};
@@ -187,13 +188,13 @@ static void ctl_sample(struct engine_peer *peer, int64_t now)
 	if (!peer->control.link ||
 	    getsockopt(ctl_link_fd(peer->control.link), IPPROTO_TCP, TCP_INFO, &info, &len))
 		return;
-	/* An ACK alone is no progress, since each packet of the peer carries one, even if it
-	 * acknowledges nothing new. Progress is later than the last heartbeat, at which this was
-	 * checked too, and not later than the last ACK. */
+	/* An ACK alone is no progress, because each packet of the peer carries one, even if it
+	 * acknowledges nothing new. Progress means that more bytes are acknowledged than at the
+	 * last heartbeat. */
 	progress = info.tcpi_bytes_acked != peer->control.acked_bytes;
 	peer->control.acked_bytes = info.tcpi_bytes_acked;
-	/* Bytes that were not sent yet, because a local filter or a dead route holds them back,
-	 * count as unacknowledged, too. */
+	/* Bytes that are not sent yet, because a local filter or a dead route holds them back, also
+	 * count as unacknowledged. */
 	unacked = info.tcpi_unacked || info.tcpi_notsent_bytes;
 	core_alive_sample(&peer->control.alive,
 			  now - (int64_t)info.tcpi_last_ack_recv * CLOCK_MS_NS, unacked, progress);
@@ -203,9 +204,9 @@ static void ctl_sample(struct engine_peer *peer, int64_t now)
 		peer->control.stuck_ns = now;
 }
 
-/* Whether this side is to dial the control connection again, over another rail: this side dials,
- * the peer is up, the session has several rails, and nothing was acknowledged for a third of the
- * silence limit. Whether another rail works is not checked. */
+/* Whether this side must dial the control connection again, over another rail. It must if it is the
+ * dialler, the peer is up, the session has several rails, and nothing was acknowledged for a third
+ * of the silence limit. Does not check whether another rail works. */
 static bool ctl_hangs(const struct engine_peer *peer, int64_t now)
 {
 	return peer->dialler && peer->control.link && peer->counted_up &&
@@ -213,7 +214,7 @@ static bool ctl_hangs(const struct engine_peer *peer, int64_t now)
 	       now - peer->control.stuck_ns >= peer->link.session->tuning.silent_ns / 3;
 }
 
-/* Acts on what the core concludes from the peer's signs of life. */
+/* Acts on the core's verdict about whether the peer is alive. */
 static void ctl_judge(struct engine_peer *peer, enum core_alive_verdict verdict)
 {
 	switch (verdict) {
@@ -221,7 +222,7 @@ static void ctl_judge(struct engine_peer *peer, enum core_alive_verdict verdict)
 		break;
 	case CORE_ALIVE_SUSPECT:
 		if (!peer->counted_up)
-			/* a peer that still connects is not reported like one that was up */
+			/* only a peer that was up is reported as suspect */
 			break;
 		LOG_WARN("peer '%s': no sign of life for %d s", peer->who.name,
 			 (int)(peer->control.alive.cfg.suspect_ns / CLOCK_S_NS));
@@ -257,17 +258,17 @@ static void ctl_heard_on_channels(struct engine_peer *peer, int64_t now)
 	}
 }
 
-/* One heartbeat of a peer: looks at its channels and rails, sends a heartbeat frame if one is
- * due, and judges whether the peer lives. Any of these steps may end the peer. At the end sets
- * the timer to the next heartbeat. */
+/* One heartbeat of a peer: checks its channels and rails, sends a heartbeat frame if one is due,
+ * and decides whether the peer is alive. Any of these steps may end the peer. If the peer lives,
+ * sets the timer for the next heartbeat. */
 static void ctl_beat(struct engine_peer *peer, int64_t now_ns)
 {
 	struct engine_peer *holder;
 	enum core_alive_verdict verdict;
 	int64_t due;
 
-	/* A late timer means that this process was stopped. So what arrived meanwhile is counted
-	 * before anything is judged. */
+	/* If the timer is late, this process was stopped for a time. Count what arrived during that
+	 * time before anything is decided. */
 	ctl_heard_on_channels(peer, now_ns);
 	carrier_look(peer, now_ns);
 	losses_look(peer, now_ns);
@@ -305,8 +306,7 @@ static void ctl_beat(struct engine_peer *peer, int64_t now_ns)
 		ctl_on_lost(peer, TCPX_ERR_PEER_SILENT, 0);
 	if (peer->control.link && peer->control.stuck_ns &&
 	    now_ns - peer->control.stuck_ns >= peer->link.session->tuning.silent_ns) {
-		/* The peer may still be heard: then only our packets are lost, so the peer does
-		 * not hear us. */
+		/* Packets of the peer may still arrive. In that case only our packets are lost. */
 		peer_die(peer, TCPX_ERR_PEER_SILENT, 0, "peer silent: it acknowledges nothing");
 		return;
 	}
@@ -322,7 +322,7 @@ void peer_beat(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, control.timer);
 
-	/* a peer that dies before it is up is freed at once, so hold a reference */
+	/* a peer that dies before it is up may be freed at once, so hold a reference */
 	peer_get(peer);
 	ctl_beat(peer, now_ns);
 	peer_put(peer);

@@ -16,12 +16,14 @@
 #include "sys/fd.h"
 #include "sys/sock.h"
 
-/* pause before a lost channel is dialled again; doubled by each failure, up to 64 times */
+/* pause before a lost channel is dialled again; each failure doubles it, up to 64 times this
+ * value */
 #define REDIAL_NS (50 * CLOCK_MS_NS)
-/* how long a channel waits for its own rail before it is dialled over another one */
+/* for a peer that is up, how long a channel's own rail is tried before another rail is tried as
+ * well */
 #define PATIENCE_NS (3 * CLOCK_S_NS)
-/* pause before a channel whose rail has no carrier is dialled again; normally the carrier's
- * return ends it */
+/* pause before a channel that cannot be dialled, for example because its rail has no carrier, is
+ * tried again; a carrier that returns ends the pause */
 #define PARKED_NS (5 * CLOCK_S_NS)
 
 struct peer_dial *peer_dial_new(struct engine_peer *peer)
@@ -68,8 +70,8 @@ static void dial_channel_missed(void *arg, unsigned at, tcpx_status status, int 
 	dial->missed[at] = status;
 }
 
-/* Called when one way led to the peer. The ways that failed did so because of their rails, so
- * these are noted as dead. */
+/* Called when one route led to the peer. Routes that failed earlier in this dial must have failed
+ * because of their rails, so these rails are marked as dead. */
 static void dial_judge_rails(const struct peer_dial *dial, uint32_t taken)
 {
 	struct engine_peer *peer = dial->peer;
@@ -112,9 +114,9 @@ static void dial_channel_done(void *arg, unsigned at, tcpx_status status, int er
 		peer->dialling.tries = 0;
 }
 
-/* How long a way is tried before the next one starts as well. A peer that connects waits for all
- * its channels, so this is short; one that is up has other channels, so its own rail gets more
- * time. */
+/* Returns how long one route is tried before the next one is tried as well. While the peer
+ * connects, the time is short, because the peer waits for all its channels. A peer that is up has
+ * other channels, so the channel's own rail gets more time. */
 static int64_t dial_head_start(const struct engine_peer *peer)
 {
 	int64_t start = peer->counted_up ? PATIENCE_NS : CTL_HEAD_START_NS;
@@ -122,8 +124,8 @@ static int64_t dial_head_start(const struct engine_peer *peer)
 	return 3 * peer->rails.took_ns > start ? 3 * peer->rails.took_ns : start;
 }
 
-/* Dials a channel over TCP. Only the way of the control connection is known to work, so if a way
- * has not led to the peer in some time, the next one is tried as well. */
+/* Dials a channel over TCP. Only the route of the control connection is known to work. So if a
+ * route has not led to the peer after the head start, the next route is tried as well. */
 static void dial_tcp_start(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
 {
 	struct ctl_dial_opts opts[PEER_WAYS] = {0};
@@ -185,7 +187,7 @@ void peer_dial_channel(struct engine_peer *peer, uint32_t channel)
 		peer_die(peer, TCPX_ERR_UNREACHABLE, 0,
 			 "peer offers no shared memory, and the session is LOCAL_ONLY");
 	else if (channel && peer->counted_up && carrier_lost(session, channel - 1))
-		/* the channels of the other rails suffice meanwhile */
+		/* the channels of other rails suffice until the carrier returns */
 		peer_redial_parked(peer, channel);
 	else
 		dial_tcp_start(peer, channel, epoch);
@@ -233,7 +235,7 @@ void peer_redial_now(struct engine_peer *peer)
 {
 	if (!peer->dialling.redial_mask || !peer->counted_up || peer->died)
 		return;
-	peer->dialling.tries = 0; /* so that each channel tries its own rail first */
+	peer->dialling.tries = 0; /* the next failure is followed by the shortest pause */
 	peer->dialling.redial_timer.fn = dial_again_due;
 	sys_timer_set(&engine_runtime.loop, &peer->dialling.redial_timer, clock_now_ns());
 }

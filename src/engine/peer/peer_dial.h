@@ -8,21 +8,21 @@
 #include "engine/peer/peer_calls.h"
 #include "engine/peer/peer_route.h"
 
-/* A dial that is under way. It is in peer->dialling.control or peer->dialling.channel until it
- * has led to a connection, failed or been cancelled. */
+/* A dial in progress. peer->dialling.control or peer->dialling.channel[] points to it until it has
+ * succeeded, failed or been cancelled. */
 struct peer_dial {
 	struct ctl_race *race;
 	struct engine_peer *peer;
 	uint32_t channel, epoch; /* of the channel; unused for a control connection */
-	unsigned count;		 /* number of ways */
+	unsigned count;		 /* number of routes in `ways` */
 	struct peer_way ways[PEER_WAYS];
-	tcpx_status missed[PEER_WAYS]; /* why each way failed; 0: it did not */
+	tcpx_status missed[PEER_WAYS]; /* why each route failed; 0 if it did not */
 	tcpx_error refusal; /* for a control connection: why this side refused the answer */
 };
 
-/* Returns a new dial. NULL: no memory, and the last error is set. */
+/* Returns a new dial. Returns NULL and sets the last error if memory is missing. */
 struct peer_dial *peer_dial_new(struct engine_peer *peer);
-/* Starts to dial all ways, in a race. Copies `ways` and then wipes the caller's, which contain
+/* Starts to dial all routes in a race. Copies `ways`, then wipes the caller's array, which contains
  * the key. */
 tcpx_status peer_dial_race(struct peer_dial *dial, const struct ctl_race_opts *race,
 			   struct ctl_dial_opts ways[PEER_WAYS]);

@@ -21,8 +21,8 @@ static bool dial_is_proven(const struct engine_session *session, const struct wi
 #define OTHER_KEY "the session that answers has another key than expected"
 #define OTHER_KEY_NEXT "compare the expected key with the key of the other side"
 
-/* Refuses an authenticated answer. The error is kept in dial->refusal, for the caller of the
- * connect. Returns status. */
+/* Refuses an authenticated answer and returns `status`. Keeps the error in dial->refusal, from
+ * where the caller of the connect gets it. */
 static tcpx_status dial_refuse(struct peer_dial *dial, tcpx_status status, const char *what,
 			       const char *next)
 {
@@ -32,8 +32,9 @@ static tcpx_status dial_refuse(struct peer_dial *dial, tcpx_status status, const
 	return status;
 }
 
-/* Checks that the session that answered is the wanted one. ERR_EXISTS: this session has a link
- * with it by now, or another dial to it. Other errors: the wrong session answered. */
+/* Checks that the session that answered is the wanted one. Returns ERR_EXISTS if this session has
+ * another link with, or another dial to, that session. Returns another error if the wrong session
+ * answered. */
 static tcpx_status dial_agrees(void *arg, const struct wire_hello *answer)
 {
 	struct peer_dial *dial = arg;
@@ -72,8 +73,8 @@ static void dial_control_missed(void *arg, unsigned at, tcpx_status status, int 
 static void dial_control_done(void *arg, unsigned at, tcpx_status status, int err,
 			      const struct ctl_conn *conn);
 
-/* Dials all addresses, one after the other, with a head start for each. False: no dial could be
- * started, and the last error says why. */
+/* Dials all addresses in a race, each a head start after the one before it. Returns false and sets
+ * the last error if no dial could be started. */
 static bool dial_control_start(struct engine_peer *peer)
 {
 	struct ctl_dial_opts opts[PEER_WAYS] = {0};
@@ -109,7 +110,8 @@ static bool dial_control_start(struct engine_peer *peer)
 	return true;
 }
 
-/* Called after a pause: dials again, unless the peer's own dial has become the link. */
+/* Called after a pause: dials again, unless the peer's own dial has become the link or the peer is
+ * dead. */
 static void dial_await_due(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, dialling.redial_timer);
@@ -122,9 +124,10 @@ static void dial_await_due(struct sys_timer *timer, int64_t now_ns)
 		peer_die_last(peer); /* no dial could be started */
 }
 
-/* Called when the peer answered that it already has a link with this session, or dials one
- * itself. If this end knows that link, it is used. If only the peer knows it, it will end there,
- * so the dial is repeated after a pause. */
+/* Called when the peer refused the dial with ERR_EXISTS, because it has a link with this session or
+ * dials this session itself. If this end knows a link or dial to that session, uses it and ends
+ * `peer`. Otherwise waits a short time and dials again. In that time the peer's link may end, or
+ * the peer's dial may arrive. */
 static void dial_exists(struct engine_peer *peer, const struct ctl_conn *conn)
 {
 	struct engine_session *session = peer->link.session;
@@ -147,8 +150,8 @@ static void dial_exists(struct engine_peer *peer, const struct ctl_conn *conn)
 	if (other) {
 		peer->dialling.duplicate_of = other->slot_id;
 		peer_put(other);
-		/* Callers that used the handle meanwhile get this error. When they use the handle
-		 * again, they get the other link. */
+		/* Callers that already used the handle get this error. The next use of the handle
+		 * gets the other link. */
 		peer_die(peer, peer->reconnect.successor ? TCPX_ERR_PEER_CLOSED : TCPX_ERR_EXISTS,
 			 0, "already linked");
 		return;
@@ -159,8 +162,8 @@ static void dial_exists(struct engine_peer *peer, const struct ctl_conn *conn)
 		      clock_now_ns() + 50 * CLOCK_MS_NS);
 }
 
-/* Sets the last error of a dial that failed: the text of the status, and in brackets what the dial
- * itself said, if that is more. The dial's text begins with the address. */
+/* Sets the last error of a failed dial: the general text of the status, and in brackets the dial's
+ * own text if that says more. The dial's own text begins with the address. */
 static void raise_dial_error(const struct sockaddr_storage *remote, tcpx_status status, int err)
 {
 	tcpx_error cause = *error_last();
@@ -179,12 +182,12 @@ static void raise_dial_error(const struct sockaddr_storage *remote, tcpx_status 
 		error_set(status, 0, "connecting to %s: %s (%s)", address, general, said);
 	error_next("%s", cause.next);
 	cause = *error_last();
-	cause.system_errno = err; /* its text is in what the dial said */
+	cause.system_errno = err; /* `said` already contains the text of `err` */
 	error_raise(&cause);
 }
 
-/* Called when the first dial of a control connection has ended: the link comes up, an existing
- * link is used (ERR_EXISTS), or the peer ends with the reason. */
+/* Called when the first dial of a control connection has ended. On success the link comes up; on
+ * ERR_EXISTS an existing link is used; otherwise the peer ends with the error of the dial. */
 static void dial_control_done(void *arg, unsigned at, tcpx_status status, int err,
 			      const struct ctl_conn *conn)
 {
@@ -198,7 +201,7 @@ static void dial_control_done(void *arg, unsigned at, tcpx_status status, int er
 	peer->dialling.control = NULL;
 	if (status == TCPX_OK) {
 		peer->rails.local = way.local;
-		/* not counting the head starts of the ways before it */
+		/* without the head starts of the routes before this one */
 		peer->rails.took_ns =
 			clock_now_ns() - peer->rails.dialled_ns - at * CTL_HEAD_START_NS;
 		status = peer_control_up(peer, conn, true);
@@ -232,7 +235,7 @@ static void dial_control_done(void *arg, unsigned at, tcpx_status status, int er
 void peer_dial_start(struct engine_peer *peer)
 {
 	if (peer->link.core_ready || peer->died)
-		return; /* the peer's own dial has become the link */
+		return; /* the peer's own dial became the link, or the peer died */
 	peer_connect_timer(peer);
 	if (!dial_control_start(peer))
 		peer_die_last(peer); /* no dial could be started */
@@ -269,8 +272,8 @@ static void dial_control_due(struct sys_timer *timer, int64_t now_ns)
 	peer_dial_control(peer);
 }
 
-/* Dials the control connection again after 100 ms. Uses the timer for connecting, which is free
- * once the peer is up. Control thread. */
+/* Dials the control connection again after 100 ms. Uses connect_timer, which is free once the peer
+ * is up. Control thread. */
 void peer_control_later(struct engine_peer *peer)
 {
 	peer->dialling.connect_timer.fn = dial_control_due;
@@ -278,7 +281,7 @@ void peer_control_later(struct engine_peer *peer)
 		      clock_now_ns() + 100 * CLOCK_MS_NS);
 }
 
-/* Dials a lost control connection again, at each attempt first over another rail. */
+/* Dials a lost control connection again. Each attempt begins with the next rail. */
 void peer_dial_control(struct engine_peer *peer)
 {
 	struct ctl_dial_opts opts[PEER_WAYS] = {0};
@@ -289,7 +292,7 @@ void peer_dial_control(struct engine_peer *peer)
 
 	if (peer->died || peer->dialling.control || peer->control.link)
 		return;
-	peer->dialling.control_tries++; /* so that the rail that was lost is not the first */
+	peer->dialling.control_tries++; /* each attempt begins with another rail */
 	dial = peer_dial_new(peer);
 	if (!dial) {
 		peer_control_later(peer);

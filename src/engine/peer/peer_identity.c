@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The identity of a session and of its peers: who they are is proved by keys, never by a mere
- * claim. */
+/* The identities of a session and of its peers. A key proves an identity; a mere claim never
+ * does. */
 #include "engine/peer/peer_identity.h"
 
 #include <string.h>
@@ -64,8 +64,8 @@ static bool identity_same_uuid(const uint8_t *a, const uint8_t *b)
 	return !memcmp(a, b, WIRE_UUID_BYTES);
 }
 
-/* Ends the links of earlier runs of the session that has the peer's key. A name would not do,
- * because any session can use it. */
+/* Ends the links with earlier runs of the session that has the peer's key. Compares keys, not
+ * names, because any session can use any name. */
 static void identity_end_earlier(struct engine_session *session, const struct engine_peer *peer)
 {
 	for (;;) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The identity of a session and of its peers: who they are is proved by keys, never by a mere
- * claim (docs/design/trust.md). */
+/* The identities of a session and of its peers. A key proves an identity; a mere claim never does
+ * (docs/design/trust.md). */
 #ifndef ENGINE_PEER_PEER_IDENTITY_H
 #define ENGINE_PEER_PEER_IDENTITY_H
 
@@ -8,14 +8,15 @@
 #include "engine/link/engine.h"
 #include "wire/hello.h"
 
-/* Called when a session opens, after its options were read, since they may name an identity file:
- * makes its key, incarnation and uuid. */
+/* Called when a session opens: makes its incarnation, its uuid, and its key unless an identity file
+ * contains the key. Called after the options were read, because they may name that file. */
 tcpx_status identity_of_session(struct engine_session *session);
 
-/* Whether the session of this info will prove its key: the info has one, and this process has a
- * crypto library. */
+/* Whether the session of `info` will prove its key: `info` has a key, and this process has a crypto
+ * library. */
 bool identity_is_keyed(const struct wire_info *info);
-/* Checks that the info's key matches its uuid, if identity_is_keyed(). ERR_INVALID: it does not. */
+/* Checks that the key of `info` matches its uuid, if identity_is_keyed(). Returns ERR_INVALID if
+ * not. */
 tcpx_status identity_check_info(const struct wire_info *info);
 
 /* Whether the peer has proved the key that the dial expects. True if the dial expects none. */
@@ -23,10 +24,10 @@ bool peer_is_expected(const struct engine_peer *peer, const struct engine_peer *
 
 /* The functions below are called on the control thread, when a control connection is up. */
 
-/* Whether the peer is an impostor: it claims without proof the uuid of this session, of a peer
- * that has proved itself, or of one that is dialled by its key. */
+/* Whether the remote end is an impostor: without proof, it claims the uuid of this session, of a
+ * peer that has proved its key, or of a peer that is dialled by its key. */
 bool identity_is_impostor(struct engine_session *session, const struct ctl_conn *conn);
-/* Counts an impostor, and logs it at times. The caller ends its link. */
+/* Counts an impostor and logs it, at a limited rate. The caller must close the impostor's link. */
 void identity_count_impostor(struct engine_session *session, const struct sockaddr_storage *addr);
 /* Called when the peer has proved itself: ends the links of impostors that claimed its uuid, and
  * those of earlier runs of its session. */

@@ -7,18 +7,21 @@
 #include "base/error.h"
 #include "engine/peer/peer_calls.h"
 
-#define LOCAL_TRIES 4 /* dials, per channel on average, that the peer may end without an answer */
+/* Limit of the dials that a connecting peer may end without an answer, as an average per
+ * channel. */
+#define LOCAL_TRIES 4
 
-/* A dial that the peer has not answered. It is in peer->shared_memory.dial until the answer
- * comes. */
+/* A dial that waits for the peer's answer. peer->shared_memory.dial[] points to it until the answer
+ * arrives. */
 struct peer_local_dial {
 	struct transport_dial *dial;
 	struct engine_peer *peer;
 	uint32_t channel, epoch;
 };
 
-/* Handles a failed dial of a channel; the last error says why. True: it is dialled again, or the
- * peer has ended. False: it must be dialled over TCP. */
+/* Handles a failed dial of a channel; the last error is the reason. Returns true if the channel
+ * will be dialled again or the peer has ended. Returns false if the channel must be dialled over
+ * TCP. */
 static bool local_channel_failed(struct engine_peer *peer, uint32_t channel, tcpx_status status)
 {
 	bool only = peer->link.session->flags & TCPX_SESSION_LOCAL_ONLY;
@@ -43,7 +46,7 @@ static bool local_channel_failed(struct engine_peer *peer, uint32_t channel, tcp
 	default:
 		break;
 	}
-	if (!peer->shared_memory.have_offer) /* a channel that failed earlier has decided this */
+	if (!peer->shared_memory.have_offer) /* an earlier failure has ruled out shared memory */
 		return only;
 	peer->shared_memory.have_offer = false;
 	why = *error_last();
@@ -75,8 +78,8 @@ static void local_channel_done(void *arg, tcpx_status status, struct net_chan *n
 		peer_dial_channel(peer, dial.channel);
 }
 
-/* Starts a dial. A channel with a peer that does not answer dials is attached at once, and cannot
- * be refused any more. */
+/* Starts the dial of a channel. A peer of an older version does not answer such dials: the channel
+ * is attached at once, and the peer cannot refuse it. */
 static tcpx_status local_channel_start(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
 {
 	struct peer_local_dial *dial = malloc(sizeof(*dial));

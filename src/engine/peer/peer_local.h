@@ -5,18 +5,19 @@
 
 #include "engine/link/engine.h"
 
-/* Dials a channel through shared memory. True: the dial is under way, has ended, or is repeated
- * later. False: the channel must be dialled over TCP. */
+/* Dials a channel through shared memory. Returns true if the dial is in progress, has ended, or
+ * will be repeated later. Returns false if the channel must be dialled over TCP. */
 bool peer_local_dial(struct engine_peer *peer, uint32_t channel, uint32_t epoch);
 void peer_local_cancel(struct engine_peer *peer);
 /* Called when the dial of a channel failed, through shared memory or over TCP. If the peer is not
- * up yet, ends it, or for a plugin channel lets it come up without the channel. Unless the peer
- * ended, dials the channel again later. */
+ * up yet, ends the peer; a plugin channel is given up instead, so that the peer can come up without
+ * this channel. If the peer did not end, dials the channel again later. */
 void peer_channel_failed(struct engine_peer *peer, uint32_t channel, tcpx_status status, int err);
 
-/* Called by the local listener. expected: whether a peer was offered this nonce. arrived: takes
- * over and attaches a channel that shows the nonce; 0: no peer was offered it, or the peer has no
- * such channel, and the channel remains the listener's. */
+/* Called by the local listener. peer_local_expected() returns whether a peer was offered this
+ * nonce. peer_local_arrived() takes over and attaches a channel that presents the nonce, and
+ * returns 1. It returns 0 if no peer was offered the nonce or the peer has no such channel; the
+ * listener then keeps `chan`. */
 int peer_local_expected(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES]);
 int peer_local_arrived(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16_t channel,
 		       uint32_t epoch, struct net_chan *chan);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses the route of a connection: the rail that it leaves from, and the peer's address. */
+/* Chooses the route of a connection: the local rail and the peer's address. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@
 #include "sys/sock.h"
 
 #define ALL_BITS 128
-/* time that a dial of a link's further connection has */
+/* time limit for dialling a further connection of a link */
 #define DIAL_NS (5 * CLOCK_S_NS)
 
 void peer_addr_from_wire(const struct wire_address *from, struct sockaddr_storage *out)
@@ -57,9 +57,8 @@ void peer_addr_to_wire(const struct sockaddr_storage *from, struct wire_address 
 	}
 }
 
-/* If both addresses are link-local, sets the interface of `addr` to that of `local`. The index of
- * an interface means nothing on another host, so the one that came with the address cannot be
- * used. */
+/* If both addresses are link-local, sets the interface of `addr` to that of `local`. An interface
+ * index means nothing on another host, so the index that came with the address cannot be used. */
 static void route_take_scope(struct sockaddr_storage *addr, const struct sockaddr_storage *local)
 {
 	if (sys_addr_is_link_local(addr) && sys_addr_is_link_local(local))
@@ -80,7 +79,7 @@ void peer_route_opts(const struct peer_way *way, struct ctl_dial_opts *opts)
 
 void peer_route_hello(struct engine_peer *peer, struct ctl_dial_opts *opts, uint8_t role)
 {
-	/* the acceptor knows only the source address that it sees */
+	/* computed as the acceptor does, which sees only our source address */
 	int loopback = sys_addr_is_loopback(&opts->remote) &&
 		       (!opts->local.ss_family || sys_addr_is_loopback(&opts->local));
 
@@ -99,7 +98,7 @@ static bool route_same_end(const struct sockaddr_storage *a, const struct sockad
 	return a->ss_family == b->ss_family && (!a->ss_family || sys_addr_same_host(a, b));
 }
 
-/* Adds the way unless it is in the list or the list is full. */
+/* Adds the route, unless the list contains it or is full. */
 static void route_add_way(struct peer_way *ways, unsigned *count, const struct peer_way *way)
 {
 	for (unsigned i = 0; i < *count; i++)
@@ -111,8 +110,8 @@ static void route_add_way(struct peer_way *ways, unsigned *count, const struct p
 		ways[(*count)++] = *way;
 }
 
-/* Whether an option names the rails, and the rail's address has the family of `remote` and is no
- * wildcard. Whether packets from it reach `remote` is not checked. */
+/* Whether an option names the rails and the rail's address has the family of `remote` and is no
+ * wildcard. Does not check that packets from the rail reach `remote`. */
 static bool route_rail_serves(const struct engine_session *session, uint32_t rail,
 			      const struct sockaddr_storage *remote)
 {
@@ -122,9 +121,9 @@ static bool route_rail_serves(const struct engine_session *session, uint32_t rai
 	       !sys_addr_is_any(local);
 }
 
-/* Returns the rail whose address the kernel's routing table chooses as the source for `remote`,
- * or PEER_RAIL_NONE. If the user named exactly one address of the family, and no other source may
- * be used (any_source), returns that rail, whatever the table says. */
+/* Returns the rail whose address the kernel's routing table chooses as the source for `remote`, or
+ * PEER_RAIL_NONE. If the user named exactly one address of the family and any_source is not set,
+ * returns the rail of that address without a look-up in the table. */
 static uint32_t route_rail_by_kernel(const struct engine_session *session,
 				     const struct sockaddr_storage *remote)
 {
@@ -167,9 +166,9 @@ static void route_say_own_address(const struct engine_peer *peer,
 		 sys_addr_host_text(addr, text));
 }
 
-/* Adds ways to addresses for which the routing table chooses none of the named rails: from each
- * rail of the family in turn. If the list is empty after that, adds an address without a source.
- * skip[i]: address i is decided already. */
+/* Adds routes to the addresses for which the routing table chooses none of the named rails: each
+ * rail of the same family with each such address. If the list is still empty, adds a route without
+ * a source address. skip[i] is true for an address that needs no further route. */
 static void route_add_in_turn(const struct engine_peer *peer, const bool *skip,
 			      struct peer_way *ways, unsigned *count)
 {
@@ -208,7 +207,8 @@ unsigned peer_route_first(const struct engine_peer *peer, struct peer_way *ways)
 		struct peer_way way = route_way_by(session, rail, addr);
 
 		settled[i] = true;
-		/* Not an address that this host has as well: there another process would answer. */
+		/* Do not dial an address that this host has as well: a process of this host would
+		 * answer. */
 		if (elsewhere && here_is(&here, addr))
 			route_say_own_address(peer, addr);
 		else if (rail != PEER_RAIL_NONE || session->rails.any_source ||
@@ -223,9 +223,9 @@ unsigned peer_route_first(const struct engine_peer *peer, struct peer_way *ways)
 	return count;
 }
 
-/* Chooses the peer's address for a rail: one in the rail's subnet; else one of the rail's family,
- * by the rail's number. An address that this host has as well counts only if the peer is on this
- * host. False: there is none. */
+/* Chooses the peer's address for a rail: an address in the rail's subnet, else one of the rail's
+ * family, chosen by the rail's number. If the peer is on another host, skips addresses that this
+ * host has as well. Returns false if no address fits. */
 static bool route_pick_remote(const struct engine_peer *peer, uint32_t rail,
 			      struct sockaddr_storage *out)
 {
@@ -264,7 +264,7 @@ bool peer_route_over(const struct engine_peer *peer, uint32_t rail, struct peer_
 	return true;
 }
 
-/* Returns the way of the control connection, which works. */
+/* Returns the route of the control connection, which is known to work. */
 static struct peer_way route_control_way(const struct engine_peer *peer)
 {
 	const struct engine_session *session = peer->link.session;
@@ -289,8 +289,8 @@ unsigned peer_route_channel(const struct engine_peer *peer, uint32_t channel, st
 	const struct engine_session *session = peer->link.session;
 	const struct peer_way control = route_control_way(peer);
 	uint32_t home = peer_route_home(peer, channel);
-	/* while the peer connects, the channel's own rail and the way of the control connection
-	 * are enough */
+	/* While the peer connects, the channel's own rail and the route of the control connection
+	 * are enough. */
 	uint32_t others = peer->counted_up ? session->rails.count : 1;
 	struct peer_way way;
 	unsigned count = 0;
@@ -329,8 +329,8 @@ uint32_t peer_route_home(const struct engine_peer *peer, uint32_t channel)
 	return (channel ? channel - 1 : peer->nbulk) % peer->link.session->rails.count;
 }
 
-/* Whether the peer is on another host. An info names every address of its host, so if this host
- * lacks one of them, it is another host. */
+/* Whether the peer is on another host. An info names every address of its host, so a host that
+ * lacks one of these addresses is another host. */
 static bool route_is_elsewhere(const struct here *here, const struct wire_info *info)
 {
 	for (uint32_t i = 0; i < info->naddrs && here->count; i++) {
@@ -356,8 +356,8 @@ void peer_route_targets(struct engine_peer *peer, const struct wire_info *info)
 		peer_addr_from_wire(&info->addrs[i], addr);
 		for (uint32_t r = 0; session->rails.named && r < session->rails.count; r++)
 			route_take_scope(addr, &session->rails.at[r]);
-		/* Not an address that this host has as well (127.0.0.1, a container bridge):
-		 * there another process would answer. */
+		/* Leave out an address that this host has as well (127.0.0.1, a container bridge):
+		 * a process of this host would answer there. */
 		if (elsewhere && here_is(&here, addr))
 			route_say_own_address(peer, addr);
 		else

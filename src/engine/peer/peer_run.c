@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Does what other threads have left for the control thread to do for a peer. */
+/* Work for a peer, which other threads hand to the control thread. */
 #include "base/error.h"
 #include "engine/request/reconnect.h"
 #include "engine/channel/comms.h"
@@ -8,8 +8,8 @@
 #include "engine/path/share.h"
 #include "engine/link/stage.h"
 
-/* Stops failed channels first, and ends the peer if its core says so; then dials, sends frames,
- * and takes the next steps of plugin channels and requests. */
+/* Stops failed channels first, and ends the peer if its core has failed. Then dials, sends frames,
+ * and continues plugin channels and requests. */
 void peer_woken(struct sys_post *post)
 {
 	struct engine_peer *peer = LIST_ENTRY(post, struct engine_peer, link.wake.post);

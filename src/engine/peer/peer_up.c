@@ -37,8 +37,8 @@ void peer_check_up(struct engine_peer *peer)
 		session_accepted(session, peer);
 }
 
-/* The time for connecting is over: lets the peer come up without late plugin channels, or ends
- * it. */
+/* Called when the time for connecting is over: lets the peer come up without late plugin channels,
+ * or ends the peer. */
 static void peer_connect_due(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_peer *peer = LIST_ENTRY(timer, struct engine_peer, dialling.connect_timer);

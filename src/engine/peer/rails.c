@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rails over which the peer cannot be reached: the dialling side avoids them, logs that once, and
- * tries them again. */
+/* Rails over which the peer cannot be reached. The dialling side avoids such a rail, logs it once,
+ * and tries it again later. */
 #include "engine/peer/rails.h"
 
 #include <net/if.h>
@@ -17,10 +17,10 @@
 #include "sys/iface.h"
 
 #define AGAIN_NS CLOCK_S_NS /* pause before a rail is tried again; doubled by each failed attempt */
-#define AGAIN_DOUBLED_MAX 6 /* so many failed attempts double the pause */
-/* time that an attempt over an avoided rail has */
+#define AGAIN_DOUBLED_MAX 6 /* most times that the pause is doubled */
+/* time limit of an attempt over an avoided rail */
 #define PROBE_NS (2 * CLOCK_S_NS)
-/* a rail that has worked for so long has AGAIN_NS as its first pause when it fails again */
+/* if a rail fails after it has worked for this long, the first pause is AGAIN_NS again */
 #define GOOD_NS (60 * CLOCK_S_NS)
 
 static const char *rail_cause(tcpx_status status)
@@ -39,7 +39,8 @@ static const char *rail_cause(tcpx_status status)
 	}
 }
 
-/* Logs that a rail does not lead to the peer; once for a session, until the rail works again. */
+/* Logs that the peer cannot be reached over a rail. The session logs this once per rail until the
+ * rail works again. */
 static void rail_say(struct engine_peer *peer, const struct peer_way *way, tcpx_status status)
 {
 	struct engine_session *session = peer->link.session;
@@ -117,8 +118,8 @@ static void rail_probe_done(void *arg, tcpx_status status, int err, const struct
 	rail_works(peer, peer->rails.probed);
 }
 
-/* Tries an avoided rail by a dial like that of a channel, for a channel that exists and with an
- * epoch that none can have (0), so that the peer closes the connection at once. */
+/* Tests an avoided rail by a dial like that of a data channel. The dial has epoch 0, which no
+ * channel has, so the peer closes the connection at once. */
 static void rail_probe(struct engine_peer *peer, uint32_t at)
 {
 	struct ctl_dial_opts opts = {0};
@@ -143,8 +144,9 @@ static void rail_probe(struct engine_peer *peer, uint32_t at)
 	rail_again_later(&peer->rails.at[at]);
 }
 
-/* Gives up connections of channels that moved to another rail, if their own rail works again, so
- * that they are dialled over it. One channel stays up meanwhile, or the peer would be lost. */
+/* Gives up connections of channels that moved to another rail, if their own rail works again; the
+ * channels are then dialled over their own rail. Leaves at least one channel up, because the peer
+ * would end without channels. */
 static void rails_come_back(struct engine_peer *peer, int64_t now_ns)
 {
 	uint32_t up = path_mtu_settled(peer, now_ns), away = 0;

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rails of the dialling side over which the peer cannot be reached: avoided, logged once, tried
- * again. Control thread. */
+/* Rails over which the dialling side cannot reach the peer: they are avoided, logged once, and
+ * tried again. Control thread. */
 #ifndef ENGINE_PEER_RAILS_H
 #define ENGINE_PEER_RAILS_H
 
 #include "engine/peer/peer_route.h"
 
-/* Called when a connection over that way failed, or was slower than another one: its rail is
- * avoided from now on, unless this process lacked memory or descriptors. */
+/* Called when a connection over the route `way` failed, or was slower than one over another route:
+ * the route's rail is avoided from then on. Does nothing if this process lacked memory or
+ * descriptors. */
 void rail_failed(struct engine_peer *peer, const struct peer_way *way, tcpx_status status);
-/* Called when a connection over rail `at` is up. If the rail was avoided, its channels return to
- * it. */
+/* Called when a connection over rail `at` is up. If the rail was avoided, it is used again, and its
+ * channels return to it. */
 void rail_works(struct engine_peer *peer, uint32_t at);
 /* Whether the rail may be dialled: it is not avoided, or its next attempt is due. */
 bool rail_tried(const struct engine_peer *peer, uint32_t rail);
 /* Called at each heartbeat: tries avoided rails again, and moves channels back to their own rails
  * that work again. */
 void rails_look(struct engine_peer *peer, int64_t now_ns);
-/* Called when an interface has changed: avoided rails are tried again at the next heartbeat. */
+/* Called when an interface has changed: makes the next heartbeat try all avoided rails again. */
 void rails_now(struct engine_peer *peer);
 void rail_probe_cancel(struct engine_peer *peer);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dialling a lost peer again, the control thread's part: begins the dial after the pause. */
+/* The control thread's part of dialling a lost peer again: begins the dial, at once or after a
+ * pause. */
 #include "base/clock.h"
 #include "engine/request/reconnect.h"
 #include "engine/peer/peer_calls.h"
@@ -7,7 +8,7 @@
 static void reconnect_begin(struct engine_peer *peer)
 {
 	if (peer->link.core_ready || peer->died)
-		return; /* the peer's own dial has become the link */
+		return; /* the peer's own dial became the link, or the peer died */
 	peer->reconnect.awaiting = false;
 	reconnect_attempted(peer);
 	peer_dial_start(peer);

@@ -7,18 +7,21 @@
 #include "engine/link/engine.h"
 #include "wire/hello.h"
 
-tcpx_status session_published_check(void); /* checks TCPX_CTRL_IP. ERR_INVALID: it is no address */
-/* Finds the addresses that the option `advertise` names. Waits for name look-ups. ERR_NOT_FOUND;
- * ERR_TIMED_OUT; ERR_INVALID; ERR_LIMIT: there are too many. */
+/* Returns ERR_INVALID if TCPX_CTRL_IP is set but is not an IP address. */
+tcpx_status session_published_check(void);
+/* Finds the addresses that the option `advertise` names. Blocks during name look-ups. Returns
+ * ERR_NOT_FOUND, ERR_TIMED_OUT or ERR_INVALID if an entry cannot be resolved, and ERR_LIMIT if
+ * there are too many addresses. */
 tcpx_status session_advertised_find(const struct engine_session *session,
 				    struct wire_address *out_addrs, uint32_t *out_count);
-/* Called after the session has begun to listen: fills in the addresses to advertise, and returns
- * their number. */
+/* Fills in the addresses to advertise, and returns their number. Called after the session has begun
+ * to listen. */
 uint32_t session_addresses(struct engine_session *session,
 			   struct wire_address addrs[WIRE_ADDR_MAX]);
 
-/* Adds the name and text of the option to the last error: by its environment variable if the text
- * is from there, else by the field's name. Returns the error's status. */
+/* Adds the name of an option and its value `text` to the last error, and returns the status of the
+ * error. The name is that of the environment variable if `text` comes from the environment, else
+ * that of the option's field. */
 tcpx_status session_option_error(enum config_id id, const char *text);
 
 #endif

@@ -44,7 +44,7 @@ static void advertised_add_address(struct wire_address *addrs, uint32_t *count,
 	addrs[(*count)++].port = port;
 }
 
-/* From where an address can be reached: 0: from anywhere; 1: from its network segment; 2: from
+/* Returns how far an address can be reached: 0 from anywhere, 1 from its network segment, 2 from
  * this host only. */
 static unsigned advertised_reach(const struct sys_iface *iface)
 {
@@ -53,8 +53,7 @@ static unsigned advertised_reach(const struct sys_iface *iface)
 	return sys_addr_is_link_local(&iface->addr) ? 1 : 0;
 }
 
-/* Reads TCPX_CTRL_IP. *out_set: whether it is set; if it is not, OK is returned without an
- * address. */
+/* Reads TCPX_CTRL_IP. *out_set tells whether it is set; if not, returns OK and no address. */
 static tcpx_status advertised_published(uint16_t port, struct sockaddr_storage *out_addr,
 					bool *out_set)
 {
@@ -82,8 +81,8 @@ static bool advertised_same_address(const struct wire_address *a, const struct w
 	       !memcmp(a->bytes, b->bytes, sizeof(a->bytes));
 }
 
-/* Moves the address of TCPX_CTRL_IP to the front if it is one of addrs. If it is another one,
- * such as that of a NAT or a service, it replaces all. */
+/* Moves the address of TCPX_CTRL_IP to the front of `addrs`. If `addrs` does not contain that
+ * address, for example that of a NAT or a service, it replaces all other addresses. */
 static void advertised_publish(const struct engine_session *session, struct wire_address *addrs,
 			       uint32_t *count)
 {
@@ -105,7 +104,8 @@ static void advertised_publish(const struct engine_session *session, struct wire
 	*count += !*count;
 }
 
-/* Adds the addresses of one entry to `out`: an address or a name, with or without a port. */
+/* Resolves one entry of the option `advertise`, an address or a name, with or without a port, and
+ * appends its addresses to `out`. */
 static tcpx_status advertised_advertise_one(const char *text, int64_t deadline_ns,
 					    struct wire_address *out, uint32_t *count)
 {
@@ -153,9 +153,9 @@ tcpx_status session_advertised_find(const struct engine_session *session,
 	return TCPX_OK;
 }
 
-/* If the option `advertise` names no addresses, these are the ones at which the session listens.
- * A wildcard stands for all addresses of the host; those that can be reached from most places
- * come first, since at most WIRE_ADDR_MAX are advertised. */
+/* Fills in the addresses that the option `advertise` names, or, if it names none, those at which
+ * the session listens. A wildcard stands for all addresses of the host. The most widely reachable
+ * addresses come first, because at most WIRE_ADDR_MAX are advertised. */
 uint32_t session_addresses(struct engine_session *session, struct wire_address addrs[WIRE_ADDR_MAX])
 {
 	struct sys_iface *ifaces;

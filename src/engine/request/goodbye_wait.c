@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests that the peer refused and that wait for its goodbye, in the order in which they were
- * refused. */
+/* Requests that the peer refused and that wait for its goodbye, in the order of their refusal. */
 #include "engine/request/request_calls.h"
 #include "engine/request/goodbye_wait.h"
 
@@ -21,7 +20,7 @@ bool goodbye_wait_add(struct engine_request *request)
 
 	if (request->xfer.status != TCPX_ERR_REMOTE_KEY)
 		return false;
-	/* the goodbye has arrived, before the request's memory was free */
+	/* the peer has ended already, while the request's memory was still in use */
 	if (peer->link.core_done) {
 		request->xfer.status = peer->error.status;
 		return false;
@@ -67,8 +66,8 @@ void goodbye_waits_fail(struct engine_peer *peer, tcpx_status status)
 			status);
 }
 
-/* Ends the requests whose wait is over at `now_ns`. Returns when the wait of the next one is
- * over; 0: none waits. */
+/* Ends the requests whose wait is over at `now_ns`. Returns the time at which the next wait is
+ * over, or 0 if no request waits. */
 static int64_t goodbye_waits_expire(struct engine_peer *peer, int64_t now_ns)
 {
 	int64_t next = 0;
@@ -102,7 +101,7 @@ static void goodbye_wait_due(struct sys_timer *timer, int64_t now_ns)
 
 	peer_get(peer);
 	/* On a busy machine the timer may be late, and a goodbye may have arrived that was not
-	 * read yet. */
+	 * read. Read it before the waits end. */
 	if (peer->control.link)
 		ctl_link_poll(peer->control.link);
 	if (!peer->died)

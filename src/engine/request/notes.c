@@ -55,8 +55,8 @@ static bool note_there(void *arg)
 	return there;
 }
 
-/* Takes the oldest notification for the application, which must release it later. False: there is
- * none. */
+/* Takes the oldest notification for the application, which must release it later. Returns false if
+ * there is none. */
 static bool note_take(struct engine_session *session, tcpx_notification *out)
 {
 	struct list_node *node;
@@ -108,8 +108,8 @@ tcpx_status engine_notify_take(struct engine_session *session, int64_t timeout_n
 	}
 }
 
-/* Frees a notification that the application took, tells the core that it was read, and drops its
- * reference to the peer. */
+/* Frees a notification that the application took, tells the core that it was read, and drops the
+ * notification's reference to the peer. */
 static void note_release(struct engine_session *session, struct core_notify_in *msg)
 {
 	struct engine_peer *peer = note_peer(msg);
@@ -142,8 +142,8 @@ void engine_note_release(struct engine_session *session, tcpx_notification *noti
 	note_release(session, msg);
 }
 
-/* Frees all notifications, also those that were taken and never released, all events, and the
- * references of peers to accept. */
+/* Frees all notifications, including those that were taken and never released, and all events.
+ * Drops the references to peers that wait to be accepted. */
 void notes_drop_all(struct engine_session *session)
 {
 	tcpx_notification note;

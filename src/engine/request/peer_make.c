@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Creates a peer: its handle, and those parts that it has before it is connected. */
+/* Creates a peer: its handle, and the state that it has before it connects. */
 #include "engine/link/block.h"
 #include "engine/request/goodbye_wait.h"
 #include "engine/request/pending.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests and notifications that are posted while the peer still connects wait here. When the
- * link is up it sends them; if connecting fails they end. */
+/* Requests and notifications that are posted while the peer still connects. They wait until the
+ * link is up and are then sent. If connecting fails, they end. */
 #include "engine/request/pending.h"
 #include "engine/request/reconnect.h"
 
@@ -12,7 +12,7 @@
 
 #define LOSSES_SAID 10 /* most log lines about lost notifications in 10 s */
 
-/* A notification alone, which belongs to no request. */
+/* A notification that belongs to no request. */
 struct pending_note {
 	struct list_node node;
 	size_t bytes;
@@ -80,7 +80,7 @@ tcpx_status pending_note(struct engine_peer *peer, const void *data, size_t byte
 	return TCPX_OK;
 }
 
-/* Drops the notification that has waited longest. */
+/* Removes the oldest notification from the queue and frees it. */
 static void pending_note_drop(struct engine_peer *peer)
 {
 	struct pending_note *note =

@@ -7,34 +7,35 @@
 #include "engine/link/engine.h"
 
 void pending_init(struct engine_peer *peer);
-/* Whether a request or notification waits here. */
+/* Whether a request or notification waits for the link. */
 bool pending_waits(const struct engine_peer *peer);
 /* Keeps an active request until the link is up. */
 void pending_add(struct engine_request *request);
-/* Ends a request that waits here, with that status. */
+/* Ends a request that waits for the link, with the given status. */
 void pending_end(struct engine_request *request, tcpx_status status);
-/* Keeps a copy of a notification. ERR_AGAIN: too many bytes wait already; ERR_LIMIT: it is too
- * long; ERR_NO_MEMORY. */
+/* Keeps a copy of a notification. Returns ERR_AGAIN if too many bytes wait already, ERR_LIMIT if
+ * the notification is too long, or ERR_NO_MEMORY. */
 tcpx_status pending_note(struct engine_peer *peer, const void *data, size_t bytes);
-/* Called when the core exists, and at each heartbeat: sends the waiting notifications in their
+/* Called when the core has been started, and at each heartbeat: sends the waiting notifications in
  * order, until the peer has no budget for the next one. */
 void pending_notes_go(struct engine_peer *peer);
-/* Called when the core of the link exists: hands it first the notifications, then the requests,
- * both in the order in which they were posted. A request that the core does not accept ends with
+/* Called when the core of the link has been started: hands it first the notifications, then the
+ * requests, both in the order in which they were posted. A request that the core rejects ends with
  * the core's status. */
 void pending_start(struct engine_peer *peer);
 /* Called when the peer is dead: ends the requests with `status` and drops the notifications.
  * Returns how many notifications are lost. */
 uint32_t pending_fail(struct engine_peer *peer, tcpx_status status);
-/* Logs how many notifications were lost, unless they are logged later. The caller holds no
- * lock. */
+/* Logs how many notifications were lost. To limit the log, they may be logged later instead. The
+ * caller holds no lock. */
 void pending_say_lost(struct engine_peer *peer, uint32_t notes);
-/* Called when a region is deregistered: ends the requests here that use it, as uses() says. */
+/* Called when a region is deregistered: ends the waiting requests for which uses() returns true. */
 void pending_forget(struct engine_peer *peer,
 		    bool (*uses)(const struct engine_request *request,
 				 const struct mem_region *region),
 		    const struct mem_region *region);
-/* Ends requests whose deadline has passed. Returns the next deadline, or 0 if there is none. */
+/* Ends waiting requests whose deadline has passed. Returns the next deadline, or 0 if there is
+ * none. */
 int64_t pending_expire(struct engine_peer *peer, int64_t now_ns);
 
 #endif

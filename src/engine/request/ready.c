@@ -23,8 +23,8 @@ static bool ready_nothing(const struct engine_session *session)
 	       list_empty(&session->queue.events);
 }
 
-/* Makes the eventfd readable. Makes no system call unless the application asked for the
- * descriptor. The caller holds queue.lock. */
+/* Makes the eventfd readable. Makes no system call if the application never asked for the eventfd.
+ * The caller holds queue.lock. */
 static void ready_signal(struct engine_session *session)
 {
 	uint64_t one = 1;
@@ -41,7 +41,9 @@ void ready_add(struct engine_session *session, struct list_node *list, struct li
 	list_push_back(list, node);
 	ready_signal(session);
 	if (!first)
-		return; /* all waiters were woken for the first entry, and look under the lock */
+		/* The first entry has woken all waiters. They check the queues under queue.lock, so
+		 * they will see this entry, too. */
+		return;
 	if (session->queue.ready_lead)
 		lead_wake(session->queue.ready_lead);
 	atomic_fetch_add(&session->queue.ready_word, 1);
@@ -96,8 +98,8 @@ uint32_t engine_poll(struct engine_session *session, tcpx_completion *completion
 		__builtin_prefetch(node->next);
 		completions[taken++] = request->completion;
 		list_remove(node);
-		/* Cleared after the copy: from here on the request may be posted again, which
-		 * overwrites the completion. */
+		/* Clear `queued` only after the copy: afterwards the request may be posted again,
+		 * which overwrites the completion. */
 		atomic_store_explicit(&request->queued, false, memory_order_release);
 	}
 	if (taken)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dials links that have ended again: when, for which handle, and which requests are moved to the
- * new link. */
+/* Dials links again that have ended: when, for which handle, and which requests move to the new
+ * link. */
 #include "engine/request/request_calls.h"
 #include "engine/request/reconnect.h"
 
@@ -10,22 +10,22 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-/* pause after the first attempt; doubled by each further one, up to PAUSE_MAX_NS */
+/* pause after the first attempt; each further attempt doubles it, up to PAUSE_MAX_NS */
 #define PAUSE_NS (100 * CLOCK_MS_NS)
 #define PAUSE_MAX_NS CLOCK_S_NS
 /* least time between two log lines about lost notifications */
 #define LOST_SAID_NS (10 * CLOCK_S_NS)
 
-/* What is needed to dial a session again. All links of one handle share it. session.lock guards
- * it. */
+/* What is needed to dial a session again. All links of one handle share one target, which
+ * session.lock guards. */
 struct reconnect_target {
 	uint32_t refs;
 	uint32_t tries;	      /* attempts since a link was last up */
-	int64_t due_ns;	      /* the next attempt begins no earlier */
-	int64_t timeout_ns;   /* time that an attempt has */
-	tcpx_status failed;   /* how the last attempt ended; OK: none has since a link was up */
-	uint32_t lost_notes;  /* notifications that were lost and are not in the log */
-	int64_t lost_said_ns; /* when they were logged last; 0: never */
+	int64_t due_ns;	      /* earliest time of the next attempt */
+	int64_t timeout_ns;   /* time limit of an attempt */
+	tcpx_status failed;   /* error of the last attempt; OK: none since a link was up */
+	uint32_t lost_notes;  /* lost notifications that are not logged yet */
+	int64_t lost_said_ns; /* when lost notifications were last logged; 0 if never */
 	struct wire_hello hello;
 	uint8_t key[CTL_KEY_BYTES];
 	struct sockaddr_storage addrs[WIRE_ADDR_MAX];
@@ -116,13 +116,13 @@ void reconnect_put(struct engine_peer *peer)
 	free(target);
 }
 
-/* Returns the link that the handle of `peer` leads to now. The caller holds session.lock. */
+/* Returns the link that the handle of `peer` leads to at present. The caller holds session.lock. */
 static struct engine_peer *reconnect_link(struct engine_peer *peer)
 {
 	return peer && peer->reconnect.now ? peer->reconnect.now : peer;
 }
 
-/* Whether the link has ended for a reason after which it may be dialled again. The caller holds
+/* Whether the link has ended for a reason that allows dialling it again. The caller holds
  * session.lock. */
 static bool reconnect_allowed(struct engine_peer *peer)
 {
@@ -144,9 +144,9 @@ static bool reconnect_allowed(struct engine_peer *peer)
 	}
 }
 
-/* Returns the link with that session, or NULL if there is none. If the session is its own peer,
- * both of its links have that uuid and are needed, so neither is returned. The caller holds
- * session.lock. */
+/* Returns the link with that session, or NULL if there is none. Also returns NULL if `uuid` is this
+ * session's own: both ends of a link with itself have this uuid, and both are needed. The caller
+ * holds session.lock. */
 static struct engine_peer *reconnect_linked(struct engine_session *session, const uint8_t *uuid,
 					    bool keyed)
 {
@@ -178,9 +178,9 @@ uint64_t reconnect_find(struct engine_session *session, const uint8_t *uuid, boo
 	return id;
 }
 
-/* Makes a new link for the handle of `root`, whose last link was `old`. The control thread dials
- * it; before the dial is done, the peer's own dial may become the link instead. NULL: no memory.
- * The caller holds session.lock. */
+/* Makes a new link for the handle of `root`, whose last link was `old`. The control thread dials it
+ * later; if the peer dials first, the peer's dial becomes the link. Returns NULL if memory is
+ * missing. The caller holds session.lock. */
 static struct engine_peer *reconnect_link_new(struct engine_peer *root, struct engine_peer *old)
 {
 	struct engine_session *session = root->link.session;
@@ -200,7 +200,7 @@ static struct engine_peer *reconnect_link_new(struct engine_peer *root, struct e
 	memcpy(peer->who.uuid, old->who.uuid, sizeof(peer->who.uuid));
 	peer->who.keyed = old->who.keyed;
 	peer->dialling.hello = target->hello;
-	/* only the old session is accepted: meanwhile another one may have got the address */
+	/* accept only the old session, because another one may have got its address since */
 	memcpy(peer->dialling.hello.want_uuid, old->who.uuid,
 	       sizeof(peer->dialling.hello.want_uuid));
 	memcpy(peer->dialling.key, target->key, sizeof(peer->dialling.key));
@@ -209,7 +209,7 @@ static struct engine_peer *reconnect_link_new(struct engine_peer *root, struct e
 	peer->who.expects = old->who.expects;
 	memcpy(peer->who.expected, old->who.expected, sizeof(peer->who.expected));
 	link_lock(&old->link);
-	peer->error = old->error; /* says why there is no link, until the new one is up */
+	peer->error = old->error; /* why there is no link, until the new one is up */
 	link_unlock_only(&old->link);
 	list_push_back(&session->peer_list, &peer->node);
 	return peer;
@@ -247,8 +247,8 @@ struct engine_peer *reconnect_use(struct engine_session *session, uint64_t peer_
 	return peer;
 }
 
-/* Counts an attempt and sets the pause after it. Only attempts count, so that a link which the
- * peer makes during the pause does not make the pause longer. */
+/* Counts an attempt of this side and sets the pause after it. A link that the peer dials during the
+ * pause is not counted and does not make the pause longer. */
 void reconnect_attempted(struct engine_peer *peer)
 {
 	struct reconnect_target *target = peer->reconnect.target;
@@ -317,9 +317,9 @@ void reconnect_up(struct engine_peer *peer)
 	link_unlock(&peer->link);
 }
 
-/* Whether the request may be moved to another link: `id` is its handle, `from` its peer, that
- * peer's link has ended, the request is not active, and no leader waits for it. The caller holds
- * link.lock of the request's peer. */
+/* Whether the request may be moved to another link. It may if its handle is still `id`, its peer is
+ * still `from`, the link of `from` has ended, the request is not active, and no thread receives for
+ * it (`lead`). The caller holds link.lock of the request's peer. */
 static bool reconnect_movable(struct engine_request *request, uint64_t id,
 			      const struct engine_peer *from)
 {
@@ -341,7 +341,7 @@ bool reconnect_request(struct engine_request *request, uint64_t id)
 		link_lock(&from->link);
 		moved = reconnect_movable(request, id, from);
 		if (moved)
-			atomic_store(&request->peer, to); /* takes the reference over */
+			atomic_store(&request->peer, to); /* the request takes the reference over */
 		link_unlock(&from->link);
 	}
 	if (moved)

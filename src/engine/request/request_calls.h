@@ -38,29 +38,30 @@ tcpx_status engine_notify_take(struct engine_session *session, int64_t timeout_n
 void engine_note_release(struct engine_session *session, tcpx_notification *notification);
 void session_accepted(struct engine_session *session, struct engine_peer *peer);
 
-/* request_life.c. Called when the core has ended the request: makes its completion, and wakes
- * those that wait. */
+/* In request_life.c. Called when the core has ended the request: makes its completion, and wakes
+ * the threads that wait for the request. */
 void request_ended(struct engine_request *request);
 /* Called under link.lock when the request's memory is no longer used: releases its regions. */
 void request_quiet(struct engine_request *request);
 /* Called under link.lock: changes the state, and wakes the threads that wait for the request. */
 void request_set_state(struct engine_request *request, uint32_t state);
-/* request_opts.c: checks the options and stores them in the request. */
+/* In request_opts.c. Checks the options and stores them in the request. */
 tcpx_status request_take_options(struct engine_request *request, const tcpx_request_opts *opts);
-/* request_life.c, called under link.lock: chooses the path of an active request and gives it to
- * the core, whose status it returns. On an error the caller releases the regions. */
+/* In request_life.c. Called under link.lock: chooses the path of an active request, gives the
+ * request to the core, and returns the core's status. On an error the caller must release the
+ * regions. */
 tcpx_status request_hand_over(struct engine_request *request);
 void request_io_put(struct engine_request *request); /* releases the regions */
 void request_free(void *object);
-/* Returns the request of a handle, with a reference. NULL: ERR_STALE is the last error. Another
- * thread may release the request's handle meanwhile, so the caller compares slot.id under the
- * lock. request_put() is called with no lock held. */
+/* Returns the request of a handle, with a reference. Returns NULL, with ERR_STALE as the last
+ * error, if the handle is stale. Another thread may release the handle at any time, so the caller
+ * must compare slot.id again under the lock. request_put() must be called with no lock held. */
 struct engine_request *request_get(struct engine_session *session, uint64_t id);
 void request_put(struct engine_request *request);
 tcpx_status request_stale(void);	/* sets the error ERR_STALE */
 tcpx_status request_still_active(void); /* sets the error ERR_STATE */
-/* Returns the request's peer, with a reference. request_lock() also takes link.lock of the peer,
- * and request_unlock() gives both back. */
+/* Returns the request's peer, with a reference. request_lock() also takes link.lock of the peer;
+ * request_unlock() releases the lock and drops the reference. */
 struct engine_peer *request_peer(struct engine_request *request);
 struct engine_peer *request_lock(struct engine_request *request);
 void request_unlock(struct engine_peer *peer);
@@ -69,8 +70,8 @@ void request_unlock(struct engine_peer *peer);
 void note_published(struct engine_peer *peer, struct core_notify_in *msg);
 void notes_drop_all(struct engine_session *session);
 
-/* In peer_make.c, for any thread. peer_create() makes a peer with a handle, or returns NULL;
- * after peer_enlist() look-ups find the peer. */
+/* In peer_make.c, for any thread. peer_create() makes a peer with a handle, or returns NULL. After
+ * peer_enlist(), look-ups find the peer. */
 struct engine_peer *peer_create(struct engine_session *session);
 void peer_enlist(struct engine_peer *peer);
 

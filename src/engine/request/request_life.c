@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request between its calls: how it is found, given to the core, ended and freed. */
+/* How a request is found, given to the core, ended and freed. */
 #include <limits.h>
 #include <stdlib.h>
 
@@ -44,8 +44,8 @@ void request_put(struct engine_request *request)
 
 void request_set_state(struct engine_request *request, uint32_t state)
 {
-	/* Sequentially consistent, like the accesses of a waiter: if a waiter has added itself to
-	 * `waiters` and still sees the request active, this thread sees `waiters` changed. */
+	/* Sequentially consistent, like the accesses of a waiter. If a waiter still sees the
+	 * request active after it was added to `waiters`, this thread sees it in `waiters`. */
 	atomic_store(&request->state, state);
 	if (request->lead)
 		lead_wake(request->lead);
@@ -75,8 +75,8 @@ tcpx_status request_hand_over(struct engine_request *request)
 	return status;
 }
 
-/* Adds the speed of a READ or WRITE that succeeded to the peer's mean. Small ones are left out,
- * because their time is that of the round trip. The caller holds link.lock. */
+/* Adds the speed of a READ or WRITE that succeeded to the peer's mean. Leaves out small transfers,
+ * whose time is mostly that of the round trip. The caller holds link.lock. */
 static void request_measure(struct engine_request *request)
 {
 	const tcpx_completion *end = &request->completion;
@@ -97,9 +97,9 @@ void request_quiet(struct engine_request *request)
 	solo_over(request);
 }
 
-/* Called by the core under link.lock when the request's memory belongs to the application again:
- * makes the completion, then sets the final state, then queues the completion, if that is
- * wanted. */
+/* Called under link.lock when the request's memory belongs to the application again: makes the
+ * completion, then sets the final state, then queues the completion if the application wants
+ * that. */
 void request_ended(struct engine_request *request)
 {
 	struct engine_session *session = request->session;
@@ -121,7 +121,8 @@ void request_ended(struct engine_request *request)
 	atomic_fetch_add(
 		xfer->status == TCPX_OK ? &session->counters.done : &session->counters.failed, 1);
 	request_set_state(request, REQUEST_FINAL);
-	/* after the final state: whoever takes the completion finds the request ended */
+	/* queued after the final state is set, so that the request has ended when its completion is
+	 * taken */
 	if (request->wants_queue && !detached)
 		completion_enter(request);
 	link_progress(&peer->link);
@@ -151,8 +152,9 @@ struct engine_peer *request_peer(struct engine_request *request)
 		struct engine_peer *peer = atomic_load(&request->peer);
 		uint32_t refs = atomic_load(&peer->link.slot.refs);
 
-		/* Before the reference is taken, the request may move to another peer, and this
-		 * peer be freed. Then its memory still exists, but its count of references is 0. */
+		/* Before the reference is taken, the request may move to another peer and this peer
+		 * may be freed. The peer's memory then still exists, with a reference count of
+		 * 0. */
 		while (refs &&
 		       !atomic_compare_exchange_weak(&peer->link.slot.refs, &refs, refs + 1))
 			;

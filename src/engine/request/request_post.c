@@ -11,24 +11,27 @@
 #include "engine/request/ready.h"
 #include "engine/path/share.h"
 
-#define READ_PIECE_BYTES 12 /* bytes that each piece of a READ takes in its request, about */
-#define POST_MOST 64	    /* most requests that are posted while a link's lock is held once */
+#define READ_PIECE_BYTES 12 /* about how many bytes a piece of a READ takes in its request */
+#define POST_MOST 64	    /* most requests that are posted under one hold of a link's lock */
 
-/* Requests to one peer that are posted while its link.lock is held once; after that all channels
- * that have work are kicked once. */
+/* Requests to one peer that are posted under one hold of its link.lock. All channels that have work
+ * are kicked once, after the lock is released. */
 struct post_batch {
-	struct engine_peer *peer; /* locked, with a reference; NULL: the batch is empty */
-	/* posted: number of requests; most_bytes: bytes of the largest, as post_own_bytes()
-	 * counts */
+	struct engine_peer *peer; /* locked, with a reference; NULL if the batch is empty */
+	/* `posted` is the number of requests; `most_bytes` is the largest post_own_bytes() of
+	 * these */
 	uint64_t posted, most_bytes;
-	bool sends, timed; /* sends: a request has way.sends; timed: a request has a deadline */
-	/* memory kind and device of the staged memory that a READ of the batch will fill; or
-	 * NULL */
+	/* `sends` is true if the posting thread sends for a request (way.sends); `timed` is true if
+	 * a request has a deadline */
+	bool sends, timed;
+	/* memory kind and device of the staged memory that a READ of the batch will fill; NULL if
+	 * there is no such READ */
 	const struct mem_kind *awaits;
 	uint32_t device;
 };
 
-/* Takes an io reference of each of the request's regions, or of none. ERR_DEREGISTERED. */
+/* Takes an io reference of each of the request's regions. If a region was deregistered, takes none
+ * and returns ERR_DEREGISTERED. */
 static tcpx_status request_io_get(struct engine_request *request)
 {
 	uint32_t i;
@@ -45,7 +48,8 @@ static tcpx_status request_io_get(struct engine_request *request)
 			 "a local region of the request was deregistered");
 }
 
-/* Sets the last error to what the core's refusal means for the application. Returns the status. */
+/* Sets the last error to a text that explains the core's refusal. Returns the status of the
+ * error. */
 static tcpx_status post_error(struct engine_request *request, tcpx_status status)
 {
 	struct engine_peer *peer = request->peer;
@@ -68,8 +72,8 @@ static tcpx_status post_error(struct engine_request *request, tcpx_status status
 	}
 }
 
-/* Makes the request active and gives it to the core, or to pending.c while the peer connects. On
- * an error the request is unchanged and keeps its last completion. The caller holds link.lock. */
+/* Makes the request active and gives it to the core, or to pending.c while the peer connects. On an
+ * error the request keeps its state and its last completion. The caller holds link.lock. */
 static tcpx_status request_start(struct engine_request *request)
 {
 	struct engine_session *session = request->session;
@@ -98,8 +102,8 @@ static tcpx_status request_start(struct engine_request *request)
 	return post_error(request, status);
 }
 
-/* Returns about how many bytes this end sends for the request. For a READ that is only its list;
- * the peer sends the data. */
+/* Returns about how many bytes this end sends for the request. For a READ these are only the bytes
+ * of its segment list; the peer sends the data. */
 static uint64_t post_own_bytes(const struct engine_request *request)
 {
 	if (request->xfer.op == TCPX_OP_READ)
@@ -117,8 +121,8 @@ static enum post_sends post_sends_of(const struct engine_session *session, uint6
 	return bytes <= session->tuning.inline_bytes ? POST_PRIO : POST_NOTHING;
 }
 
-/* Posts the request unless it is released, active, or still in the completion queue, or its link
- * ended before it had a core. The caller holds link.lock. */
+/* Posts the request. Returns an error if the request is released, active or still in the completion
+ * queue, or if its link ended before it had a core. The caller holds link.lock. */
 static tcpx_status post_one(struct engine_request *request, uint64_t id)
 {
 	struct engine_peer *peer = request->peer;
@@ -137,7 +141,8 @@ static tcpx_status post_one(struct engine_request *request, uint64_t id)
 	return request_start(request);
 }
 
-/* Unlocks the batch's peer, and starts to send what was posted, partly on this thread. */
+/* Unlocks the batch's peer, starts to send what was posted, partly on this thread, and empties the
+ * batch. */
 static void batch_end(struct post_batch *batch)
 {
 	struct engine_peer *peer = batch->peer;
@@ -154,25 +159,25 @@ static void batch_end(struct post_batch *batch)
 		link_run_posted(&peer->link,
 				post_sends_of(session, batch->most_bytes, batch->sends));
 		if (batch->awaits && batch->awaits->rouse)
-			/* so that the device's thread is awake when the data arrives */
+			/* wake the device's thread before the data arrives */
 			batch->awaits->rouse(batch->device, 0);
 	} else {
-		/* work that other threads deferred while the lock was held */
+		/* run the work that other threads deferred while the lock was held */
 		link_run_deferred(&peer->link);
 	}
 	peer_put(peer);
 	*batch = (struct post_batch){0};
 }
 
-/* Posts a request as part of the batch. A request to another peer than the batch's ends the
- * batch, and begins a new one. */
+/* Posts a request as part of the batch. If the request's peer is not the batch's, ends the batch
+ * and begins a new one. */
 static tcpx_status batch_post(struct post_batch *batch, struct engine_request *request, uint64_t id)
 {
 	uint64_t bytes = post_own_bytes(request);
 	tcpx_status status;
 
-	/* the comparison holds: under the lock, a request to this peer is not moved to another
-	 * link */
+	/* This comparison stays valid: while the lock is held, no request to this peer can move to
+	 * another link. */
 	if (batch->peer && atomic_load(&request->peer) != batch->peer)
 		batch_end(batch);
 	if (!batch->peer)
@@ -203,9 +208,9 @@ static tcpx_status post_alone(struct engine_request *request, uint64_t id)
 	return status;
 }
 
-/* Called after a post that failed with `status`. Returns ERR_STATE and ERR_STALE at once. Else, if
- * the request's link has ended, moves the request to the handle's next link and posts it there; if
- * it was not moved, restores the error. Returns the final status. */
+/* Called after a post that failed with `status`. Returns ERR_STATE and ERR_STALE at once. For
+ * another error, if the request's link has ended, moves the request to the next link of its handle
+ * and posts it there; otherwise restores the error of the post. Returns the final status. */
 static tcpx_status post_again(struct engine_request *request, uint64_t id, tcpx_status status)
 {
 	tcpx_error why = *error_last();
@@ -229,7 +234,7 @@ tcpx_status engine_request_post(struct engine_session *session, uint64_t id)
 	return status;
 }
 
-/* Posts at most POST_MOST requests. *first: the first failure of all calls so far; its status is
+/* Posts at most POST_MOST requests. *first is the first failure of all calls so far; its status is
  * OK if there was none. */
 static void post_some(struct engine_session *session, const tcpx_request *requests, uint32_t count,
 		      tcpx_status *statuses, tcpx_error *first)
@@ -300,7 +305,7 @@ tcpx_status engine_notify_send(struct engine_session *session, uint64_t peer_id,
 		atomic_fetch_add(&session->counters.notes_out, 1);
 		link_run_posted(&peer->link, post_sends_of(session, bytes, false));
 	} else {
-		/* work that other threads deferred while the lock was held */
+		/* run the work that other threads deferred while the lock was held */
 		link_run_deferred(&peer->link);
 	}
 	peer_put(peer);

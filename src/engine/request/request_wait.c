@@ -11,8 +11,9 @@
 #include "engine/link/vanish.h"
 #include "sys/futex.h"
 
-/* Whether the request has ended: IN_PROGRESS, or the status of its completion, which is stored in
- * *out (may be NULL). ERR_STATE: it was never posted; ERR_STALE. */
+/* Returns IN_PROGRESS while the request is active. After its end, returns the status of its
+ * completion and stores the completion in *out (unless `out` is NULL). Returns ERR_STATE if the
+ * request was never posted, and ERR_STALE if `id` is stale. */
 static tcpx_status request_look(struct engine_request *request, uint64_t id, tcpx_completion *out)
 {
 	uint32_t state = atomic_load_explicit(&request->state, memory_order_acquire);
@@ -27,7 +28,7 @@ static tcpx_status request_look(struct engine_request *request, uint64_t id, tcp
 		error_set(TCPX_ERR_STATE, 0, "request was never posted");
 		return error_next("post it with tcpx_request_post() first");
 	}
-	/* the lock, because another thread may post the request again */
+	/* locked, because another thread may post the request again */
 	peer = request_lock(request);
 	completion = request->completion;
 	request_unlock(peer);
@@ -36,7 +37,7 @@ static tcpx_status request_look(struct engine_request *request, uint64_t id, tcp
 	return completion.status;
 }
 
-/* Makes the error of a request that ended with `status` the thread's last one, as if the call that
+/* Sets the thread's last error to that of a request that ended with `status`, as if the call that
  * returns the status had failed itself. Returns the status. */
 static tcpx_status request_raise(struct engine_session *session, uint64_t id, tcpx_status status)
 {
@@ -78,7 +79,7 @@ static bool request_has_ended(void *arg)
 	return atomic_load(&request->state) != REQUEST_ACTIVE;
 }
 
-/* Waits for the request's end by receiving on the peer's priority channel on this thread. Returns
+/* Waits for the request's end while this thread receives on the peer's priority channel. Returns
  * what lead_wait() returns. */
 static bool request_lead(struct engine_request *request, int64_t deadline)
 {
@@ -90,8 +91,9 @@ static bool request_lead(struct engine_request *request, int64_t deadline)
 	return led;
 }
 
-/* Waits until the request has ended or the time is over (IN_PROGRESS): as the leader of the
- * priority channel if the request's end arrives there, else on its state word. */
+/* Waits until the request has ended, and returns IN_PROGRESS at the timeout. If the request's end
+ * arrives on the priority channel (`leads`), this thread receives on that channel; otherwise it
+ * sleeps until the state of the request changes. */
 static tcpx_status request_await(struct engine_request *request, uint64_t id, int64_t timeout_ns,
 				 tcpx_completion *out_completion)
 {
@@ -162,7 +164,7 @@ tcpx_status engine_request_error(struct engine_session *session, uint64_t id, tc
 	if (*gone)
 		text_format(out_error->next, sizeof(out_error->next),
 			    "keep memory allocated until its region is deregistered");
-	/* the general text of this status is about a channel, not about a request */
+	/* the general advice for this status is about a channel, not about a request */
 	if (completion.status == TCPX_ERR_CHANNEL_LOST)
 		text_format(out_error->next, sizeof(out_error->next),
 			    "remove the cause, then post it again");
