@@ -9,8 +9,9 @@
 #include "base/error.h"
 #include "engine/link/engine.h"
 
-#define SHARE_MIN (16u << 10)	 /* smallest share of a link; its channels' rings alone take more */
-#define LOOK_NS (CLOCK_S_NS / 4) /* account_look() does its work at most this often */
+/* smallest share of a link, in bytes; less than the memory of the link's rings */
+#define SHARE_MIN (16u << 10)
+#define LOOK_NS (CLOCK_S_NS / 4) /* shortest time between two rounds of account_look() */
 
 static void account_run(struct sys_post *post);
 
@@ -36,8 +37,8 @@ void account_open(struct engine_session *session, uint64_t memory, uint64_t noti
 
 	if (share < SHARE_MIN)
 		share = SHARE_MIN;
-	/* No more than half of the memory is ever set aside beyond the shares, so a larger budget
-	 * of notifications would be of no use: a notification beyond it is refused at its post. */
+	/* All links together get at most half of the memory beyond their shares, so a larger budget
+	 * of notifications could not be used. Posts beyond the budget are refused. */
 	if (notify > memory / 2)
 		notify = memory / 2;
 	account->budget = memory;
@@ -45,8 +46,8 @@ void account_open(struct engine_session *session, uint64_t memory, uint64_t noti
 	session->tuning.notify_budget = notify;
 }
 
-/* Charges all of the bytes or none, in one step: a large request that is refused must not make a
- * small one fail meanwhile. */
+/* Charges either all of the bytes or none, and returns whether it did. The charge is one atomic
+ * step, so a large request that is refused does not make a concurrent small request fail. */
 static bool account_charge(struct session_account *account, uint64_t bytes)
 {
 	uint64_t used = atomic_load(&account->committed);
@@ -58,7 +59,8 @@ static bool account_charge(struct session_account *account, uint64_t bytes)
 	return true;
 }
 
-/* Makes the control thread offer memory to the peers that wait, if there are any. */
+/* Makes the control thread offer memory to the peers that wait for some. Does nothing if no peer
+ * waits. */
 static void account_wake(struct engine_session *session)
 {
 	struct session_account *account = &session->account;
@@ -97,7 +99,8 @@ void *session_alloc(struct engine_session *session, size_t bytes)
 	return ptr;
 }
 
-/* Sets the thread's last error to the reason why session_alloc() failed last. */
+/* Sets the calling thread's last error to the reason why the session's last allocation failed, and
+ * returns that error's status. */
 tcpx_status session_memory_error(struct engine_session *session)
 {
 	if (!atomic_load(&session->account.over_budget))
@@ -143,8 +146,8 @@ void account_note_free(struct engine_session *session, void *ptr, size_t there)
 	atomic_fetch_sub(&session->account.notes, there);
 }
 
-/* Called under account.lock. Adds `bytes` to what is set aside for the link. A negative number, as
- * an unsigned one, takes them off. */
+/* Called under account.lock. Adds `bytes` to the number of bytes that are set aside for the link. A
+ * negative number, converted to uint64_t, subtracts. */
 static void account_set_aside(struct engine_peer *peer, uint64_t bytes)
 {
 	struct session_account *account = &peer->link.session->account;
@@ -171,8 +174,9 @@ bool account_begin(struct engine_peer *peer)
 	return there;
 }
 
-/* Called under account.lock. Sets aside `bytes` beyond the link's share. False: that would exceed
- * the budget, or the half of it that all links together may get beyond their shares. */
+/* Called under account.lock. Sets aside `bytes` more for the link. Returns false if that would
+ * exceed the budget, or the half of the budget that all links together may get beyond their
+ * shares. */
 static bool account_claim(struct engine_peer *peer, uint64_t bytes)
 {
 	struct session_account *account = &peer->link.session->account;
@@ -184,16 +188,18 @@ static bool account_claim(struct engine_peer *peer, uint64_t bytes)
 	return true;
 }
 
-/* Called under account.lock. Whether a peer may get `bytes` that it requests ahead. Such memory
- * may stay unused for long, so these requests get at most half of what links may get beyond their
- * shares. Whether the budget has so much left is not checked here. */
+/* Called under account.lock. Returns whether the limit for requests ahead of need allows `bytes`
+ * more. Memory that is requested ahead may stay unused for long. Such requests therefore succeed
+ * only while all links hold at most a quarter of the budget beyond their shares. The function does
+ * not check whether the budget has that much left. */
 static bool account_has_plenty(const struct session_account *account, uint64_t bytes)
 {
 	return account->extra <= account->budget / 4 &&
 	       bytes <= account->budget / 4 - account->extra;
 }
 
-/* Called under account.lock. The peer no longer waits for memory. */
+/* Called under account.lock. Removes the peer from the queue of peers that wait for memory, if it
+ * is in the queue. */
 static void account_leave_line(struct engine_peer *peer)
 {
 	if (list_empty(&peer->link.account.waiting))
@@ -202,9 +208,9 @@ static void account_leave_line(struct engine_peer *peer)
 	atomic_fetch_sub(&peer->link.session->account.nwaiting, 1);
 }
 
-/* Peers that wait are not overtaken. A peer gets memory only if no other one waits, if it is the
- * first that waits, or if account_serve() has given it its turn. A peer that gets nothing waits in
- * line. */
+/* Sets aside `want` bytes for the peer, or `least`, or none, and returns how many. Peers that wait
+ * are not overtaken: a peer gets memory only if no other peer waits, if it is the first in the
+ * queue, or if account_serve() has given it the turn. A peer that gets nothing joins the queue. */
 uint64_t account_take(struct engine_peer *peer, uint64_t want, uint64_t least)
 {
 	struct session_account *account = &peer->link.session->account;
@@ -226,9 +232,9 @@ uint64_t account_take(struct engine_peer *peer, uint64_t want, uint64_t least)
 		atomic_fetch_add(&account->nwaiting, 1);
 	}
 	pthread_mutex_unlock(&account->lock);
-	/* Memory may have been returned just before this peer began to wait, when nobody was woken
-	 * for it, and the peers that wait in front of it may not need theirs any more. So the
-	 * control thread looks. */
+	/* Memory may have been returned just before this peer joined the queue, without a wake-up.
+	 * The peers in front of it may not need memory any more. So the control thread is woken to
+	 * serve the queue. */
 	if (!got && !peer->link.account.turn)
 		account_wake(peer->link.session);
 	return got;
@@ -247,8 +253,8 @@ void account_give(struct engine_peer *peer, uint64_t bytes)
 	account_wake(session);
 }
 
-/* Offers memory to a peer that waits. False: the peer still waits. Control thread; that thread
- * also ends peers, so the peer cannot end meanwhile. */
+/* Called by the control thread. Offers memory to a waiting peer. Returns false if the peer still
+ * waits. Only the control thread ends peers, so the peer does not end during the call. */
 static bool account_serve(struct engine_peer *peer)
 {
 	struct session_account *account = &peer->link.session->account;
@@ -256,7 +262,7 @@ static bool account_serve(struct engine_peer *peer)
 
 	link_lock(&peer->link);
 	pthread_mutex_lock(&account->lock);
-	account_leave_line(peer); /* the peer may not need the memory any more */
+	account_leave_line(peer); /* account_take() puts the peer back if it still needs memory */
 	pthread_mutex_unlock(&account->lock);
 	peer->link.account.turn = true;
 	core_note_more(&peer->link.core);
@@ -268,8 +274,8 @@ static bool account_serve(struct engine_peer *peer)
 	return !waits;
 }
 
-/* Control thread. Offers memory to the peers that wait, oldest first, and stops at the first one
- * that must go on waiting. */
+/* Called by the control thread. Offers memory to the waiting peers, oldest first. Stops at the
+ * first peer that must keep waiting. */
 static void account_offer(struct engine_session *session)
 {
 	struct session_account *account = &session->account;
@@ -300,8 +306,8 @@ static void account_run(struct sys_post *post)
 	account_offer(LIST_ENTRY(account, struct engine_session, account));
 }
 
-/* Called under link.lock. Whether bytes of a notification have arrived after since_ns in a frame
- * that is not complete yet, which core_note_moves() does not count. */
+/* Called under link.lock. Returns whether bytes of a notification frame that is still incomplete
+ * have arrived after since_ns. core_note_moves() does not count such frames. */
 static bool note_bytes_come(const struct engine_peer *peer, int64_t since_ns)
 {
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
@@ -312,9 +318,9 @@ static bool note_bytes_come(const struct engine_peer *peer, int64_t since_ns)
 	return false;
 }
 
-/* How many bytes of the account the peer holds beyond its share; 0 if these are no more than it may
- * request ahead. Sets own->moved_ns to now_ns if something of its notifications has arrived since
- * the last call, or if it holds nothing that counts. */
+/* Returns how many bytes of the account the peer holds beyond its share, or 0 if that is no more
+ * than the peer may request ahead. Sets own->moved_ns to now_ns if the result is 0, or if bytes of
+ * the peer's notifications have arrived since the last call. */
 static uint64_t account_held(struct engine_peer *peer, int64_t now_ns)
 {
 	struct peer_account *own = &peer->link.account;
@@ -328,8 +334,8 @@ static uint64_t account_held(struct engine_peer *peer, int64_t now_ns)
 		moved = moves != own->moves || note_bytes_come(peer, own->moved_ns);
 	}
 	link_unlock_only(&peer->link);
-	/* Memory that was requested ahead, or for a request that was cancelled, need not be used at
-	 * once, so to hold that much is no sign that the peer hangs. */
+	/* Memory may stay unused if it was requested ahead, or for a request that was then
+	 * cancelled. So this much held memory is no sign that the peer hangs. */
 	if (held <= (1 + CORE_COVER_AHEAD) * peer->link.session->account.share)
 		held = 0;
 	if (!held || moved || !own->moved_ns)
@@ -338,9 +344,10 @@ static uint64_t account_held(struct engine_peer *peer, int64_t now_ns)
 	return held;
 }
 
-/* The peer that holds most, with a reference, among those that hold memory for unfinished
- * notifications and have sent none of their bytes for silent_ns, or NULL if there is none. If
- * only one peer waits for memory, it is left alone, since nobody else needs what it holds. */
+/* Returns the stuck peer that holds most memory, with a reference, or NULL if no peer is stuck. A
+ * peer is stuck if it holds memory for unfinished notifications and none of their bytes have
+ * arrived for silent_ns. A peer that is the only one in the queue is not stuck: no other peer needs
+ * the memory that it holds. */
 static struct engine_peer *account_find_stuck(struct engine_session *session, int64_t now_ns)
 {
 	struct session_account *account = &session->account;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of staging memory, among them those that arriving payloads are received into. */
+/* Takes and releases blocks of staging memory, among them those that receive payloads (block.h). */
 #include "engine/link/engine.h"
 #include "engine/link/block.h"
 
@@ -20,8 +20,8 @@ static struct mem_stager *stager_of(const struct stage_block *block)
 	return block->share ? &block->share->stager : NULL;
 }
 
-/* The memory of a new block: from its pool, or ordinary memory if `want` allows that. NULL: there
- * is none; *out_waits as block_open(). */
+/* Returns the memory of a new block: from its pool, or ordinary memory if `want` allows that.
+ * Returns NULL if there is none. Sets *out_waits to true if the peer must wait for the pool. */
 static uint8_t *block_memory(struct stage_block *block, struct engine_peer *peer,
 			     enum block_want want, bool *out_waits)
 {
@@ -32,7 +32,7 @@ static uint8_t *block_memory(struct stage_block *block, struct engine_peer *peer
 		addr = mem_staging_take(block->pool, block->bytes, stager_of(block), ahead,
 					want == BLOCK_OR_WAIT ? &lined : NULL);
 	if (lined)
-		peer_get(peer); /* the queue's reference */
+		peer_get(peer); /* a reference for the pool's queue */
 	if (addr || (want == BLOCK_OR_NOTHING && block->pool))
 		return addr;
 	if (want == BLOCK_OR_WAIT && block->pool) {
@@ -88,7 +88,7 @@ void block_offer(struct mem_staging *pool)
 		struct engine_peer *peer = LIST_ENTRY(stager, struct stage_share, stager)->peer;
 
 		prefill_pump(peer);
-		peer_put(peer); /* the queue's reference */
+		peer_put(peer); /* the reference of the pool's queue */
 	}
 }
 
@@ -98,8 +98,8 @@ void block_put(struct stage_block *block)
 	struct mem_staging *pool = block->pool;
 	bool last, counted = block->share;
 
-	/* Under link.lock, since block_landing() can find the block, and add a reference, until it
-	 * is removed. */
+	/* Under link.lock, because block_land() may find the block and add a reference until the
+	 * block is off the list. */
 	link_lock(&peer->link);
 	last = atomic_fetch_sub(&block->refs, 1) == 1;
 	if (last)
@@ -117,7 +117,8 @@ void block_put(struct stage_block *block)
 	if (pool)
 		block_offer(pool);
 	if (counted)
-		/* a peer that holds no staging memory may take some without waiting for others */
+		/* a peer that holds no staging memory gets its next block without waiting for the
+		 * pool */
 		prefill_pump(peer);
 	peer_put(peer);
 }
@@ -151,8 +152,8 @@ void block_shares_free(struct engine_peer *peer)
 	}
 }
 
-/* Called under link.lock. The block that has a place for the frame's payload beside its neighbours
- * in the transfer, or NULL if there is none. */
+/* Called under link.lock. Returns the block that covers the frame's payload and its neighbours in
+ * the transfer, or NULL if there is none. */
 static struct stage_block *block_landing(struct engine_peer *peer, const struct mem_kind *kind,
 					 uint32_t device, const struct frame *frame)
 {
@@ -178,7 +179,7 @@ struct stage_block *block_land(struct engine_peer *peer, const struct mem_kind *
 	struct stage_block *block = NULL;
 
 	if (__builtin_add_overflow(begin, MEM_SLOT_MAX, &end) || end > total)
-		end = total; /* `linear` comes from the peer and may be any number */
+		end = total; /* the peer may send any `linear`, so the sum may overflow */
 	if (frame->linear <= end && frame->payload_bytes <= end - frame->linear)
 		shared = frame->payload_bytes < end - begin;
 	link_lock(&peer->link);

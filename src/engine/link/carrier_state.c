@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which interfaces have a carrier now. */
+/* Checks which interfaces have a carrier. */
 #include "engine/link/carrier_state.h"
 
 #include "sys/addr.h"
@@ -12,7 +12,8 @@ uint32_t carrier_iface(int fd)
 
 	if (getsockname(fd, (struct sockaddr *)&local, &len) ||
 	    (local.ss_family != AF_INET && local.ss_family != AF_INET6))
-		return 0; /* a channel of the local transport, which has no interface */
+		/* no IP socket: a channel of the local transport, which uses no interface */
+		return 0;
 	return sys_iface_index(&local);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The frame under way in each direction of a channel. Only the owner of the direction touches
- * it. */
+/* The frame that a channel is sending and the frame that it is receiving. Except for atomic fields,
+ * only the owner of a direction accesses the struct of that direction. */
 #ifndef ENGINE_LINK_CHAN_FRAMES_H
 #define ENGINE_LINK_CHAN_FRAMES_H
 
@@ -19,55 +19,59 @@
 #define ENGINE_FILLED_CHUNK_BYTES (2u << 20)
 #define ENGINE_CHUNK_MIN 4096u
 #define ENGINE_CHUNK_MAX (16u << 20)
-/* holds a batch of frames; the largest table; a payload that is copied */
+/* size of chan_tx.buf: enough for a batch of frames, for the largest table, and for a copied
+ * payload */
 #define ENGINE_TX_BUFFER (128u << 10)
 #define ENGINE_RX_BUFFER (FRAME_TABLE_MAX + 4096)
-#define ENGINE_COPY_BYTES CORE_SMALL_BYTES /* largest payload that may be copied */
+#define ENGINE_COPY_BYTES CORE_SMALL_BYTES /* largest payload that is copied into chan_tx.buf */
 
 struct engine_stage;
 struct mem_region;
 struct path_ops;
 struct prefill_slice;
 
-/* Most slices that a chunk may lie in: those of a chunk of 16 MiB, and one at each end. */
+/* most slices that one chunk can lie in: those of a chunk of 16 MiB, and one at each end */
 #define CHAN_SLICES_MAX (ENGINE_CHUNK_MAX / CORE_FILL_BYTES + 2)
 
 struct chan_tx {
 	/* headers of a batch of frames, with tables, copied payloads and trailers */
 	uint8_t *buf;
 	uint32_t start, end; /* the bytes of `buf` that are still to be sent */
-	/* the payload of the last frame in `buf` is not copied into it: `iov` follows `buf` */
+	/* the payload of the last frame in `buf` is in `iov`, which is sent after `buf` */
 	bool big;
-	/* path->load() has returned PATH_LATER for the frame, and is called again when the channel
-	 * can send */
+	/* path->load() has returned PATH_LATER for the frame; load() is called again when the
+	 * channel can send */
 	bool posting;
 	bool aborted; /* the rest of the payload is sent from scratch memory */
 	struct core_tx frame;
-	const struct path_ops *path; /* how the frame's payload travels; NULL: no frame yet */
+	/* how the frame's payload travels; NULL before the first frame */
+	const struct path_ops *path;
 	struct iovec *iov;
 	uint32_t niov, at;
 	uint64_t left;
 	uint8_t trailer[FRAME_TRAILER_BYTES];
 	uint32_t trailer_sent;
-	/* the source is staged: the slices that hold the payload */
+	/* the slices that hold the payload, if the source is staged */
 	struct prefill_slice *slices[CHAN_SLICES_MAX];
 	uint32_t nslices;
-	/* the source's pages may vanish, and the payload is sent from there without a copy */
+	/* the payload is sent without a copy from pages that may vanish (vanish.h) */
 	bool vanishing;
-	/* the source is staged but in no slice: the slot that the channel fills */
+	/* the slot that the channel fills itself, if the source is staged and in no slice */
 	struct engine_stage *stage;
-	/* the slot is being filled; `orphan` takes over the frame if the channel ends meanwhile */
+	/* the copy into the slot has not ended; if the channel ends first, `orphan` takes over the
+	 * frame */
 	_Atomic int filling;
 	struct core_io *orphan;
-	bool held; /* zero-copy: the slices are pinned until the peer has taken the frame */
-	/* the peer was told that the frame is aborted, whatever the trailer says */
+	/* sent without a copy: the slices are pinned until the peer has taken the frame */
+	bool held;
+	/* the peer knows that the frame is aborted, even if the trailer says that it is valid */
 	bool torn;
-	/* the peer reads the frame's memory, so the core's send call stays open */
+	/* memory of the frame is on loan to the peer, so the core's send call stays open */
 	_Atomic int lent;
 };
 
-/* A region that the chunk is written to, with an io reference, and how many consecutive pieces of
- * the chunk lie in it. */
+/* A region that the received chunk is written to. The struct holds an io reference to the region,
+ * in which `pieces` consecutive pieces of the chunk lie. */
 struct chan_held {
 	struct mem_region *region;
 	uint64_t key, pieces;
@@ -77,31 +81,31 @@ enum chan_rx_state { RX_HEADER = 0, RX_PAYLOAD, RX_TRAILER };
 
 struct chan_rx {
 	enum chan_rx_state state;
-	/* message: the payload of an eager SEND, or bytes of a refused chunk */
+	/* `message`: memory for the payload of an eager SEND, or for bytes of a refused chunk */
 	uint8_t *buf, *message;
-	uint32_t used, have; /* bytes of `buf`: handled; received */
+	uint32_t used, have; /* bytes in `buf`: handled so far; received so far */
 	struct frame frame;
 	const struct path_ops *path; /* how the frame's payload travels */
 	struct core_rx core;
 	struct iovec *iov;
 	uint32_t niov, at;
-	/* of an sg list: the first piece for which iov has no entry left */
+	/* of a segment list: the first piece that has no entry in `iov` yet */
 	struct core_cursor next;
 	uint64_t beyond; /* bytes of the payload from `next` on */
 	uint64_t left;
-	/* aborted: the rest goes to scratch memory; vanishing: pages of the memory in iov may
-	 * vanish */
+	/* aborted: the rest of the payload goes to scratch memory; vanishing: pages that `iov`
+	 * points to may vanish */
 	bool aborted, vanishing;
-	/* the last frame was large, so little is read beyond the next one */
+	/* the last frame was large, so a receive call reads little beyond the payload */
 	bool bulk;
-	tcpx_status verdict; /* why the payload was refused, or OK */
+	tcpx_status verdict; /* why the payload was refused; TCPX_OK: it was not */
 	struct chan_held *held;
 	uint32_t nheld, cap_held;
 	/* the sender took back a part of the payload, so the frame is treated as aborted */
 	bool torn;
-	/* the destination is staged: the slot that receives the payload */
+	/* the slot that receives the payload, if the destination is staged */
 	struct engine_stage *stage;
-	/* the slot whose copy to the destination begins after core_rx_end() */
+	/* the slot to copy to the destination; the copy begins after core_rx_end() */
 	struct engine_stage *commit;
 };
 

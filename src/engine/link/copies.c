@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies between a slot and pieces of regions: one for each run of pieces of one kind and
- * device. */
+/* Copies between a staging slot and pieces of regions, and moves between regions and memory of
+ * another session. Consecutive pieces of the same memory kind and device are copied together. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,9 +10,9 @@
 #include "engine/link/engine.h"
 #include "engine/link/stage.h"
 
-#define MOVE_BYTES CORE_REF_MOST /* a part of a move that has this many bytes gets no more pieces */
-/* Pieces of the first part of a move; later parts have more. A small first one gives the GPU work
- * early. */
+#define MOVE_BYTES CORE_REF_MOST /* a part of a move with so many bytes gets no more pieces */
+/* Most pieces of the first part of a move; later parts may have more. A small first part gives the
+ * GPU work early. */
 #define LIST_FIRST 512u
 
 tcpx_status copies_init(struct stage_copies *copies, uint8_t *slot, uint32_t npieces,
@@ -22,7 +22,7 @@ tcpx_status copies_init(struct stage_copies *copies, uint8_t *slot, uint32_t npi
 	copies->slot = slot;
 	copies->done = done;
 	copies->last = copies->waiting = &copies->first;
-	atomic_store(&copies->left, 1); /* 1 is dropped when copies_start() has started all */
+	atomic_store(&copies->left, 1); /* dropped when copies_start() has started all parts */
 	copies->pieces = copies->inside;
 	copies->cap = STAGE_PIECES_INSIDE;
 	if (npieces <= STAGE_PIECES_INSIDE)
@@ -61,8 +61,9 @@ void copies_free(struct stage_copies *copies)
 		free(copies->sources);
 }
 
-/* The part to which a piece of the region is added: the last part if it has the region's kind and
- * device and `fits` says that it can take the piece, else a new one. NULL: no memory. */
+/* Returns the part to which a piece of the region is added: the last part if the part has the
+ * region's kind and device and `fits` is true, otherwise a new part. Returns NULL if there is no
+ * memory. */
 static struct stage_part *copies_part_for(struct stage_copies *copies,
 					  const struct mem_region *region, bool fits)
 {
@@ -111,8 +112,8 @@ const struct mem_region *copies_staged_in(const struct core_segs *segs, struct c
 	return region_at(segs, at.seg);
 }
 
-/* One copy has ended, or copies_start() has started them all: reduces `left`, and calls done() when
- * it becomes 0. */
+/* Called when one copy has ended, and when copies_start() has started all copies. Decrements
+ * `left`, and calls done() when `left` becomes 0. */
 static void copies_one_ended(struct stage_copies *copies, tcpx_status status)
 {
 	int none = TCPX_OK;
@@ -123,11 +124,11 @@ static void copies_one_ended(struct stage_copies *copies, tcpx_status status)
 		copies->done(copies, (tcpx_status)atomic_load(&copies->status));
 }
 
-/* Links whose deferred work waits until a batch of copies, which end one after the other on this
- * thread, is complete: waking other threads is the largest cost, so it is done once. */
+/* The link whose deferred work waits until this thread has reported the ends of a batch of copies.
+ * Waking other threads is expensive, so it is done once for the batch. */
 static _Thread_local struct {
 	bool more;		  /* another copy of the batch ends right after this one */
-	struct engine_peer *peer; /* with a reference; NULL: nothing waits */
+	struct engine_peer *peer; /* with a reference; NULL: no deferred work waits */
 } batch;
 
 static void batch_flush(void)
@@ -152,14 +153,14 @@ void copies_wake_later(struct engine_peer *peer)
 
 static void copy_done(struct mem_copy *copy, tcpx_status status)
 {
-	batch.more = copy->more; /* read now, since copies_one_ended() may free `copy` */
+	batch.more = copy->more; /* read first, since copies_one_ended() may free `copy` */
 	copies_one_ended(copy->owner, status);
 	if (!batch.more)
 		batch_flush();
 }
 
-/* Starts a part of a move. One piece is passed without a list, so that the memory kind may join it
- * with its neighbours. */
+/* Starts a part of a move. A single piece is passed without a list, so that the memory kind may
+ * join the copy with neighbouring ones. */
 static tcpx_status move_start(struct stage_part *part)
 {
 	struct mem_copy *copy = &part->copy;
@@ -171,8 +172,8 @@ static tcpx_status move_start(struct stage_part *part)
 	return part->kind->move(copy);
 }
 
-/* Starts the first part that waits. The part may have ended when this returns, but `copies` still
- * exists. */
+/* Starts the first part that is not started yet. When the function returns, the part may have
+ * ended, but `copies` still exists. */
 static tcpx_status part_start(struct stage_copies *copies, bool to_slot)
 {
 	struct stage_part *part = copies->waiting;
@@ -191,7 +192,7 @@ static tcpx_status part_start(struct stage_copies *copies, bool to_slot)
 	return status;
 }
 
-/* How many pieces the last part of a move, to which pieces are added now, may have. */
+/* Returns how many pieces the last part of a move may have. */
 static uint32_t list_most(const struct stage_copies *copies)
 {
 	uint32_t before = copies->npieces - copies->last->copy.npieces;
@@ -199,7 +200,8 @@ static uint32_t list_most(const struct stage_copies *copies)
 	return before + LIST_FIRST < MEM_MOVE_LIST ? before + LIST_FIRST : MEM_MOVE_LIST;
 }
 
-/* Adds a piece of `length` bytes at `addr`, which lies in the region. ERR_NO_MEMORY. */
+/* Adds a piece of `length` bytes at `addr`. `region` is the local memory that the copy reads or
+ * writes. Returns TCPX_ERR_NO_MEMORY if there is no room for the piece. */
 static tcpx_status piece_add(struct stage_copies *copies, struct stage_part *part,
 			     const struct mem_region *region, void *addr, uint64_t length)
 {
@@ -212,8 +214,8 @@ static tcpx_status piece_add(struct stage_copies *copies, struct stage_part *par
 	return TCPX_OK;
 }
 
-/* Adds a piece to a move: `length` bytes from `source` to `dest`, copied by the region's device.
- * mapping: what `source` is an offset in; NULL: `source` is an address. */
+/* Adds a piece to a move: the region's device copies `length` bytes from `source` to `dest`.
+ * `source` is an offset in `mapping`, or an address if `mapping` is NULL. */
 static tcpx_status move_add(struct stage_copies *copies, const struct mem_region *region,
 			    struct mem_mapping *mapping, uint64_t source, void *dest,
 			    uint64_t length)
@@ -247,7 +249,8 @@ tcpx_status copies_move(struct stage_copies *copies, const struct mem_region *re
 {
 	uint64_t base = region->kind->mapped_at(mapping, region->device);
 
-	/* Pieces of mappings that the device can access already may share a part. */
+	/* If the device can access the mapping already, the source is given as an address, so
+	 * pieces of several mappings may share a part. */
 	return move_add(copies, region, base ? NULL : mapping, base + from, region->base + offset,
 			length);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Work of a link that waits: for the control thread, for callers, or for memory. */
+/* Deferred work of a link: work for the control thread, callers that wait, and staging memory that
+ * the link waits for. */
 #ifndef ENGINE_LINK_DEFERRED_STATE_H
 #define ENGINE_LINK_DEFERRED_STATE_H
 
@@ -11,18 +12,18 @@
 #include "core/link.h"
 #include "sys/loop.h"
 
-/* Work for the control thread; `post` wakes it. `lock` is link.lock. */
+/* Work for the control thread, which `post` wakes. */
 struct link_wake {
 	struct sys_post post;
 	_Atomic int posted;
-	/* under lock: masks of channels (bit: index) that may be dialled again; that must be
-	 * closed */
+	/* under link.lock, bit masks by channel index: channels that may be dialled again; channels
+	 * that must be closed */
 	uint64_t free_mask, close_mask;
-	bool failed; /* under lock: the core cannot go on, because of failed_status */
+	bool failed; /* under link.lock: the core cannot go on; failed_status says why */
 	tcpx_status failed_status;
-	struct fence_out *fences; /* under lock: fences to send */
-	struct list_node
-		buried; /* under lock: requests that were released while active and have ended */
+	struct fence_out *fences; /* under link.lock: fences to send */
+	/* under link.lock: requests to free, which were released while active and have ended */
+	struct list_node buried;
 };
 
 /* A FENCE that must be sent for a lost channel: the arguments of core_ops.fence. */
@@ -33,25 +34,27 @@ struct fence_out {
 	struct core_nack nacks[];
 };
 
-/* Callers of tcpx_peer_flush(). */
+/* Callers that wait in tcpx_peer_flush(). */
 struct link_flush {
-	/* word: a futex that counts ended transfers; waiters: how many callers wait */
+	/* word: futex, changed when a transfer ends; waiters: number of callers that wait */
 	_Atomic uint32_t word, waiters;
 };
 
-/* The staging memory that a session may use. session.queue.lock. */
+/* The staging memory that a session may use. Guarded by session.queue.lock. */
 struct session_staging {
-	/* bytes: all; not taken by links; what all peers may keep without a request */
+	/* in bytes: size of the pool; the part that no link has taken; the part that peers may keep
+	 * without a request */
 	uint64_t pool, free, ahead;
-	uint32_t hungry; /* number of links that got less staging than they asked for */
-	bool returned;	 /* staging came back, and links wait for it: stage_offer() has work */
+	uint32_t hungry; /* number of links that got less staging memory than they asked for */
+	/* memory was returned while links wait for it, so stage_offer() has work */
+	bool returned;
 };
 
-/* The link's part of the session's staging memory. session.queue.lock. */
+/* The link's part of the session's staging memory. Guarded by session.queue.lock. */
 struct link_quota {
-	/* bytes taken from the pool; what the peer may keep without a request */
+	/* in bytes: taken from the pool; what the peer may keep without a request */
 	uint64_t held, ahead;
-	bool hungry; /* the link got less than it asked for */
+	bool hungry; /* the link got less memory than it asked for */
 };
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dials of a link: those of its control link and of its channels, and when one is repeated.
- * Control thread only. */
+/* The dials of a link, for its control link and its channels, and when a dial is repeated. Only the
+ * control thread uses the struct. */
 #ifndef ENGINE_LINK_DIAL_STATE_H
 #define ENGINE_LINK_DIAL_STATE_H
 
@@ -24,9 +24,10 @@ struct peer_dialling {
 	uint8_t key[CTL_KEY_BYTES];
 	int64_t deadline_ns;
 	struct sys_timer connect_timer, redial_timer;
-	uint64_t redial_mask; /* channels, by index, that must be dialled again */
+	uint64_t redial_mask; /* bit mask, by index, of channels that must be dialled again */
 	uint32_t tries, control_tries;
-	/* handle of the link with the same session that existed before; 0: none */
+	/* if the dial ended because a link with the same session existed: the handle of that link;
+	 * else 0 */
 	uint64_t duplicate_of;
 };
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine's objects: one runtime a process, sessions, peers, channels, requests.
- * Locks, in the order they may be taken: runtime.lock, session.lock, link.lock, then the leaves
- * (worker.lock, session.queue.lock). Under the first three nothing is called out of the library, no
- * line is logged, and no system call but a wake-up is made (base/law.h). Locks that are held across
- * a call of a transport (chan.poll.lock) are taken by the owners of the channel's directions, and
- * never by the control thread.
+ * The engine's objects: one runtime per process, sessions, peers, channels, requests. Locks, in the
+ * order in which they may be taken: runtime.lock, session.lock, link.lock, then the leaf locks
+ * (worker.lock, session.queue.lock). A thread that holds one of the first three calls no code
+ * outside the library, logs nothing, and makes no system calls except wake-ups (base/law.h). Locks
+ * that are held across a call of a transport (chan.poll.lock) are taken by the owners of the
+ * channel's directions, never by the control thread.
  */
 #ifndef ENGINE_LINK_ENGINE_H
 #define ENGINE_LINK_ENGINE_H
@@ -36,7 +36,7 @@ static inline void peer_put(struct engine_peer *peer)
 	link_put(&peer->link);
 }
 
-/* base/law.h says what may not be done while session.lock is held. */
+/* Locks the session. base/law.h says what is forbidden while the lock is held. */
 static inline void session_lock(struct engine_session *of)
 {
 	pthread_mutex_lock(&of->lock);
@@ -49,19 +49,20 @@ static inline void session_unlock(struct engine_session *of)
 	pthread_mutex_unlock(&of->lock);
 }
 
-/* Functions of peer_find.c, for any thread. A live peer of this uuid other than `except`; NULL:
- * none. keyed: one that has proven its key, or must prove it; else one that only claims the uuid.
- * peer_by_uuid() returns a reference. peer_linked() does not, so session.lock must be held while
- * its peer is used. */
+/* Return a live peer with this uuid other than `except`, or NULL if there is none. If `keyed` is
+ * true, the peer must have proved its key, or must be about to prove it; else the peer merely
+ * claims the uuid. peer_by_uuid() takes session.lock itself and returns a reference. peer_linked()
+ * returns no reference: the caller must hold session.lock while it uses the peer. May be called by
+ * any thread. */
 struct engine_peer *peer_by_uuid(struct engine_session *session, const uint8_t *uuid, bool keyed,
 				 const struct engine_peer *except);
 struct engine_peer *peer_linked(struct engine_session *session, const uint8_t *uuid, bool keyed,
 				const struct engine_peer *except);
-/* whether the peer has this uuid */
+/* Returns whether the peer has this uuid. */
 bool peer_is(struct engine_peer *peer, const uint8_t *uuid);
 
-/* Makes the control thread set the session's timer again, because a deadline may be earlier than
- * the one that the timer is set to. Any thread. */
+/* Makes the control thread set the session's timer again, because a new deadline may be earlier
+ * than the one for which the timer is set. May be called by any thread. */
 void session_timer_kick(struct engine_session *session);
 
 #endif

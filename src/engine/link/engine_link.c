@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Wakes, progress and control frames of a link, and the loop over the links of a session. */
+/* Functions of a link that wake the control thread, wake callers of tcpx_peer_flush() or send
+ * control frames. Also the loop over the peers of a session. */
 #include "engine/link/engine_link.h"
 
 #include <limits.h>
@@ -45,7 +46,7 @@ struct engine_peer *session_next_peer(struct engine_session *session, struct eng
 
 	session_lock(session);
 	node = peer ? peer->node.next : session->peer_list.next;
-	if (peer && node == &peer->node) /* the peer has left the list since */
+	if (peer && node == &peer->node) /* `peer` is no longer in the list */
 		node = session->peer_list.next;
 	if (node != &session->peer_list) {
 		next = LIST_ENTRY(node, struct engine_peer, node);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A link: the bottom half of a peer. It holds the lock, the core, the channels, and the work that
- * is deferred until the lock is free or to the control thread. Identity, addresses and liveness of
- * the peer belong to struct engine_peer, which contains the link.
+ * A link: the part of a peer that moves data. It contains the lock, the core, the channels, and
+ * work that waits for the lock to be free or for the control thread. Identity, addresses and
+ * liveness of the peer are in struct engine_peer, which contains the link.
  */
 #ifndef ENGINE_LINK_ENGINE_LINK_H
 #define ENGINE_LINK_ENGINE_LINK_H
@@ -28,53 +28,54 @@ struct ctl_link_ops;
 struct engine_session;
 struct net_chan;
 
-/* What the thread that posts sends itself: nothing; the frames of the priority channel; or the
- * first bulk channel's share as well. */
+/* What a posting thread sends itself: nothing; the frames of the priority channel; or these frames
+ * and the share of the first bulk channel. */
 enum post_sends { POST_NOTHING, POST_PRIO, POST_FIRST };
 
 struct link;
 
-/* The functions that a link calls in the layers above. Any thread, no lock held. */
+/* Functions of higher layers that a link calls, with no lock held and on any thread unless
+ * stated. */
 struct link_events {
-	/* Kicks the channels that have work, and releases memory. */
+	/* Does the deferred work: kicks the channels that have work, releases memory. */
 	void (*deferred)(struct link *link);
-	/* As deferred(), but on the thread that posts, which also sends some frames itself. */
+	/* Like deferred(), but called by a posting thread, which also sends some frames itself. */
 	void (*posted)(struct link *link, enum post_sends sends);
-	void (*free)(struct link *link); /* the last reference was dropped */
+	void (*free)(struct link *link); /* called when the last reference was dropped */
 
-	/* Control thread: the peer is about to end, and nothing is dialled for it any more. */
+	/* Called by the control thread when the peer is about to end. Cancels the peer's dials. */
 	void (*dying)(struct link *link);
-	/* link->wake has something to do. */
+	/* Called by the control thread. Does the work in link->wake. */
 	void (*woken)(struct sys_post *post);
-	/* A channel's connection is made; the callee owns chan. On an error the channel is not
-	 * needed any more. */
+	/* Starts a channel on the connection `chan`, which the function takes over. An error means
+	 * that the channel is not needed any more. */
 	tcpx_status (*attach)(struct link *link, uint32_t channel, uint32_t epoch,
 			      struct net_chan *chan);
-	/* A channel is up or was given up, so the link may count as up now. */
+	/* Called when a channel is up or was given up. The link may then count as up. */
 	void (*settled)(struct link *link);
 	/* dials the channel again after a pause */
 	void (*dial_later)(struct link *link, uint32_t channel);
 	/* functions for frames of the control connection; their argument is the peer */
 	const struct ctl_link_ops *control;
-	/* Lets peers on this host reach the session. False: it failed. */
+	/* Lets peers on this host reach the session. Returns false on failure. */
 	bool (*listen_local)(struct link *link);
 };
 
-/* Defined in session/hooks.c, because they call functions of the folders above this one. */
+/* Defined in session/hooks.c, because their functions are in higher layers. */
 extern const struct core_ops engine_core_ops;
 extern const struct link_events engine_link_events;
 
 struct link {
-	struct handle_slot slot; /* must be first: the handle's id and reference count */
+	struct handle_slot slot; /* must be the first member: the handle's id and reference count */
 	const struct link_events *events;
 	struct engine_session *session;
 	pthread_mutex_t lock;
 	struct core_link core;
-	bool core_ready, core_done; /* under lock: `core` is initialised; has ended */
-	/* under lock; the control thread alone writes it */
+	bool core_ready, core_done; /* under lock: `core` is initialised; `core` has ended */
+	/* under lock: the channels, by index; only the control thread writes */
 	struct engine_chan *chan[CORE_CHANNELS_MAX];
-	_Atomic uint64_t kick_mask; /* channels to be kicked (bit: index) */
-	/* under lock: how many posts in a row have found no other transfer under way */
+	_Atomic uint64_t kick_mask; /* bit mask, by index, of the channels to kick */
+	/* under lock: number of posts in a row that found no other transfer under way */
 	uint32_t solo_streak;
 	struct link_flush flush;
 	struct link_wake wake;
@@ -85,19 +86,17 @@ struct link {
 	struct peer_account account;
 };
 
-/*
- * base/law.h lists what is forbidden while the lock is held. Work that the core asks for meanwhile
- * is deferred, and link_unlock() runs it, so no caller can forget it.
- */
+/* Locks the link. base/law.h says what is forbidden while the lock is held. Work that the core
+ * defers under the lock is run by link_unlock(), so no caller can forget it. */
 static inline void link_lock(struct link *link)
 {
 	pthread_mutex_lock(&link->lock);
 	law_enter();
 }
 
-/* Unlocks without running deferred work. For the owner of a channel's direction and for deferred
- * work itself, whose callers end with link_run_deferred(); and for callers that defer nothing,
- * because they only read or because they hold session.lock. */
+/* Unlocks without running deferred work. Used by owners of a channel's direction and by deferred
+ * work itself: their callers end with link_run_deferred(). Also used by callers that only read, and
+ * by callers that hold session.lock. Neither of these defers work. */
 static inline void link_unlock_only(struct link *link)
 {
 	law_leave();
@@ -118,7 +117,7 @@ static inline void link_unlock(struct link *link)
 		link_run_deferred(link);
 }
 
-/* For the thread that posts, after link_unlock_only(): runs link_events.posted(). */
+/* Runs link_events.posted(). Called by a posting thread after link_unlock_only(). */
 static inline void link_run_posted(struct link *link, enum post_sends sends)
 {
 	link->events->posted(link, sends);
@@ -129,22 +128,22 @@ static inline void link_get(struct link *link)
 	atomic_fetch_add(&link->slot.refs, 1);
 }
 
-/* Called with no lock held. */
+/* Drops a reference. Called with no lock held. */
 static inline void link_put(struct link *link)
 {
 	if (atomic_fetch_sub(&link->slot.refs, 1) == 1)
 		link->events->free(link);
 }
 
-/* Makes the control thread look at link->wake. Any thread, under any lock. */
+/* Makes the control thread do the work in link->wake. Called by any thread, under any lock. */
 void link_wake(struct link *link);
-/* Any thread: a transfer ended, so callers of tcpx_peer_flush() check again. */
+/* Called by any thread when a transfer has ended. Wakes callers of tcpx_peer_flush(). */
 void link_progress(struct link *link);
-/* Control thread: sends a frame to the peer by its control link, if that is up. */
+/* Called by the control thread. Sends a frame over the peer's control link, if that link is up. */
 void link_tell(struct link *link, const struct frame *frame, const void *payload);
-/* The first peer of a session, or the one after `peer`, with a reference; drops the reference to
- * `peer`. With it a loop over all peers holds no lock. If `peer` has left the list meanwhile, the
- * loop begins again and may visit a peer twice. Any thread. */
+/* Returns the peer after `peer` in the session's list, or the first one if `peer` is NULL, with a
+ * reference; NULL at the end. Drops the reference to `peer`. A loop over the peers thus holds no
+ * lock. If `peer` has left the list, the loop begins again and may visit a peer twice. */
 struct engine_peer *session_next_peer(struct engine_session *session, struct engine_peer *peer);
 
 #endif

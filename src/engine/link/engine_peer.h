@@ -17,40 +17,45 @@ struct engine_peer_comms;
 struct engine_shares;
 
 struct engine_peer {
-	struct link link; /* must be first, since the peer's handle is the one of its link */
-	uint64_t slot_id; /* the peer's handle, kept when the application may no longer find it */
+	struct link link; /* must be the first member, since a peer's handle is that of its link */
+	/* the handle that the application has for the peer; stays set when link.slot.id is
+	 * cleared */
+	uint64_t slot_id;
 	struct peer_identity who;
-	_Atomic uint32_t state; /* enum tcpx_peer_state; futex */
-	tcpx_error error;	/* under lock: why the peer is dead */
+	_Atomic uint32_t state; /* enum tcpx_peer_state; a futex */
+	tcpx_error error;	/* under link.lock: why the peer is dead */
 	const char *transport;
-	uint32_t nbulk, chunk_bytes; /* agreed by both ends; nbulk: number of bulk channels */
-	uint64_t post_seq;	     /* under lock: number of the last post */
-	/* under lock: bytes a second of the last READs; of the last WRITEs */
+	/* agreed by both ends: number of bulk channels; bytes of a chunk */
+	uint32_t nbulk, chunk_bytes;
+	uint64_t post_seq; /* under link.lock: number of the last post */
+	/* under link.lock: mean bytes per second of the last READs; of the last WRITEs */
 	uint64_t rate[2];
-	/* under session.queue.lock: number of its notifications that the application has not
+	/* under session.queue.lock: number of the peer's notifications that the application has not
 	 * read */
 	uint64_t unread;
-	/* under lock: what was posted while the peer connects */
+	/* under link.lock: what was posted while the peer connects */
 	struct peer_pending pending;
-	/* under lock: refused requests that wait for the peer to say goodbye */
+	/* under link.lock: requests that the peer refused and that wait for the peer to say
+	 * goodbye */
 	struct peer_goodbye_wait goodbye_wait;
-	struct peer_reconnect reconnect; /* under session.lock */
-	/* under lock: our memory that the peer maps; NULL: none */
+	struct peer_reconnect reconnect; /* how the peer is dialled again; under session.lock */
+	/* under link.lock: memory of either side that the other side maps; NULL: none */
 	struct engine_shares *shared;
 	struct engine_peer_comms *comms; /* plugin channels to the peer; NULL: none */
 
-	/* Control thread only. */
+	/* Only the control thread uses the fields below, except where a lock is named. */
 	struct peer_address address;
 	struct peer_dialling dialling;
 	struct peer_control control;
 	struct peer_rails rails;
 	struct peer_losses losses;
-	struct peer_local shared_memory; /* how its channels through shared memory are dialled */
+	struct peer_local shared_memory; /* how channels through shared memory are dialled */
 	struct peer_inbound inbound;
-	struct list_node node;	      /* session->peer_list */
-	struct list_node accept_node; /* session->queue.accepts, with a reference */
+	struct list_node node;	      /* entry in session->peer_list; under session.lock */
+	struct list_node accept_node; /* entry in session->queue.accepts, with a reference */
 	bool dialler, counted_up, released, died;
-	bool exposed; /* under session.lock: the application got its handle before it was up */
+	/* under session.lock: the application has the handle, even if the peer was never up */
+	bool exposed;
 };
 
 #endif

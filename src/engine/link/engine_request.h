@@ -21,63 +21,65 @@ enum engine_request_state { REQUEST_IDLE = 0, REQUEST_ACTIVE = 1, REQUEST_FINAL 
 struct request_regions {
 	struct mem_region **at; /* regions of this session, by their index in the segment list */
 	uint32_t count;
-	bool held;	/* under link.lock: an io reference is held on each, so none can go */
+	bool held;	/* under link.lock: each region is held by an io reference */
 	uint64_t *keys; /* keys of the peer's regions, by their index in the segment list */
-	uint64_t *ends; /* of each of these regions, the end of what the segment list uses */
+	uint64_t *ends; /* for each key: end of the range that the segment list uses */
 };
 
-/* What all the memory of a request on one side allows. */
+/* Properties of all memory of a request on one side, local or remote. */
 struct request_side {
-	bool staged;	 /* a part of it is staged */
-	bool shares;	 /* all of it can go by reference */
-	bool messages;	 /* all of it can go over plugin channels */
-	uint32_t rights; /* remote side: the access rights that all of it has */
+	bool staged;	 /* some of the memory is staged */
+	bool shares;	 /* all of the memory can go by reference */
+	bool messages;	 /* all of the memory can go over plugin channels */
+	uint32_t rights; /* remote side: the access rights that all of the memory has */
 };
 
-/* Local memory that no longer existed when the transfer came to it. Under link.lock. */
+/* The place of local memory that had vanished when the transfer came to it. Under link.lock. */
 struct request_gone {
-	uint64_t base, offset; /* base of the region and the offset in it; base 0: none */
+	/* base of the region, and offset in it; base 0: nothing has vanished */
+	uint64_t base, offset;
 };
 
-/* How a request is sent. Under link.lock, during the post. */
+/* How a request is sent. Used during the post, under link.lock. */
 struct request_way {
-	bool sends; /* the posting thread sends the first part of it itself */
-	struct engine_stage
-		*direct; /* the copies of one that goes direct, path/direct.h; or NULL */
+	bool sends; /* the posting thread sends the first part of the request itself */
+	/* the copies, if this end copies the bytes itself (path/direct.h); else NULL */
+	struct engine_stage *direct;
 };
 
 struct engine_request {
 	struct handle_slot slot;
 	struct engine_session *session;
-	/* the peer; another one once the link ended and was made again (reconnect.h) */
+	/* the peer; replaced when its link has ended and a new one is made (request/reconnect.h) */
 	_Atomic(struct engine_peer *) peer;
-	uint64_t peer_id; /* the peer's handle at prepare */
+	uint64_t peer_id; /* the peer handle that was passed to prepare */
 	struct core_xfer xfer;
 	struct core_segs segs;
-	struct core_seg one[2]; /* the segments of a request with one piece */
-	struct core_seg *many;	/* the segments of a request with more pieces; or NULL */
+	struct core_seg one[2]; /* the segment list, if the request has one segment */
+	struct core_seg *many;	/* the segment list, if the request has more segments; or NULL */
 	struct request_regions regions;
 	struct request_side local, remote;
 	void *notify;
-	int64_t deadline_ns; /* time allowed from the post on; 0: no limit */
+	int64_t deadline_ns; /* time allowed for the request, counted from the post; 0: no limit */
 	void *user;
-	_Atomic uint32_t state; /* futex */
+	_Atomic uint32_t state; /* enum engine_request_state; a futex */
 	_Atomic uint32_t waiters;
-	/* its end arrives on the priority channel, so a thread that waits may receive there
-	 * itself */
+	/* the end of the request arrives on the priority channel, so a waiting thread may receive
+	 * there itself */
 	_Atomic bool leads;
-	struct engine_lead *lead; /* under link.lock */
-	bool wants_queue;	  /* its completion enters session->queue */
-	/* it is in the queue: set under both locks, cleared under queue.lock */
+	struct engine_lead *lead; /* under link.lock: the waiting thread; or NULL */
+	bool wants_queue;	  /* the completion must enter session->queue */
+	/* the completion is in the queue: set under link.lock and queue.lock, cleared under
+	 * queue.lock */
 	_Atomic bool queued;
-	struct list_node done; /* entry in queue.completions, or in a list of its peer */
-	/* under link.lock: it waits in peer->pending; in peer->goodbye_wait */
+	struct list_node done; /* entry in queue.completions, or in a list of the peer */
+	/* under link.lock: the request waits in peer->pending; in peer->goodbye_wait */
 	bool pending, awaits_goodbye;
-	int64_t goodbye_ns; /* when it leaves peer->goodbye_wait */
-	/* under link.lock: the application released it while it was active */
+	int64_t goodbye_ns; /* when the request leaves peer->goodbye_wait */
+	/* under link.lock: the application released the request while it was active */
 	bool detached;
 	struct request_way way;
-	uint64_t post_seq; /* under link.lock: the value of peer->post_seq at its post */
+	uint64_t post_seq; /* under link.lock: peer->post_seq at the post */
 	struct request_gone gone;
 	int64_t posted_ns;
 	tcpx_completion completion;

@@ -22,7 +22,7 @@ struct engine_plugin;
 struct engine_session {
 	_Atomic uint32_t magic;
 	uint32_t fork_generation;
-	pthread_mutex_t lock; /* guards the list of peers, listening, and the handles of peers */
+	pthread_mutex_t lock; /* guards the list of peers, `listen`, and the handles of peers */
 	uint64_t flags;
 	char name[TCPX_NAME_MAX + 1];
 	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES], secret[WIRE_SECRET_BYTES];
@@ -31,16 +31,16 @@ struct engine_session {
 	struct session_rails rails;
 	struct session_tuning tuning;
 	struct session_advertised advertised;
-	char *filters; /* what tests wrap channels in (net_wrapper); or NULL */
+	char *filters; /* wrappers around channels, for tests (net_wrapper); or NULL */
 	struct ctl_keys keys;
-	struct engine_plugin *plugin; /* or NULL: the session uses none */
+	struct engine_plugin *plugin; /* NULL: the session uses no plugin */
 	struct session_account account;
 	struct mem_regions *regions;
 	struct handles peers, requests, imports;
-	struct list_node peer_list; /* under lock */
+	struct list_node peer_list; /* the session's peers; under lock */
 	struct session_listen listen;
 	bool closing;
-	struct list_node node; /* entry in runtime.sessions, for the control thread */
+	struct list_node node; /* entry in runtime.sessions; control thread */
 	struct session_deadline deadline;
 	struct session_queue queue;
 	struct session_staging staging;

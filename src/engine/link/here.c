@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether an address belongs to this host. */
+/* Checks whether an address belongs to this host. */
 #include "engine/link/here.h"
 
 #include <stdlib.h>
@@ -13,8 +13,8 @@ struct here here_now(void)
 	struct here here = {0};
 
 	if (sys_iface_list(&here.ifaces, &here.count) != TCPX_OK)
-		/* only loopback addresses then count as ones of this host, and none as directly
-		 * reachable */
+		/* With an empty list, only loopback addresses belong to this host, and no address
+		 * is directly reachable. */
 		here.count = 0;
 	return here;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether an address belongs to this host. Any thread. */
+/* Checks whether an address belongs to this host. May be called by any thread. */
 #ifndef ENGINE_LINK_HERE_H
 #define ENGINE_LINK_HERE_H
 
@@ -14,16 +14,16 @@ struct here {
 	unsigned count;
 };
 
-/* Reads the addresses now. If that fails, the list is empty. */
+/* Returns the host's present addresses. The list is empty if they cannot be read. */
 struct here here_now(void);
 void here_free(struct here *here);
-/* Whether the address is one of `here` or a loopback address. */
+/* Returns whether the address is one of `here` or a loopback address. */
 bool here_is(const struct here *here, const struct sockaddr_storage *addr);
-/* Whether an interface of `here` has the address `local` and `addr` is in its subnet, so that
- * packets need no router. */
+/* Returns whether an interface of `here` has the address `local` and `addr` is in the interface's
+ * subnet, so that packets need no router. */
 bool here_is_direct(const struct here *here, const struct sockaddr_storage *local,
 		    const struct sockaddr_storage *addr);
-/* whether the address belongs to this host now */
+/* Returns whether the address belongs to this host at present. */
 bool here_now_is(const struct sockaddr_storage *addr);
 
 #endif

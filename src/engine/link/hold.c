@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pins the slices of frames that were sent without a copy, until nobody reads the slices any
- * more. */
+/* Pins the slices of frames that were sent without a copy, until neither the kernel nor the peer
+ * reads the slices any more. */
 #include "engine/link/engine.h"
 #include "engine/link/hold.h"
 
@@ -11,9 +11,9 @@
 
 #define HOLD_DEAD_NS (500 * CLOCK_MS_NS)
 
-/* A pin: the slices that hold the payload of one frame, with a reference each. */
+/* A pin: a reference to each slice that holds the payload of one frame. */
 struct hold {
-	struct list_node node; /* in chan->pins.frames, by sequence; or in link.pins.unheld */
+	struct list_node node; /* entry in chan->pins.frames, by sequence, or in link.pins.unheld */
 	uint64_t seq;
 	uint32_t n;
 	struct prefill_slice *slices[];
@@ -53,7 +53,7 @@ bool hold_frame(struct engine_chan *chan)
 	return true;
 }
 
-/* Under link.lock. Ends a pin; hold_flush() releases its slices. */
+/* Called under link.lock. Ends a pin; hold_flush() releases its slices later. */
 static void hold_over(struct engine_peer *peer, struct list_node *node)
 {
 	list_remove(node);
@@ -108,18 +108,19 @@ static void hold_put(struct hold *hold)
 	free(hold);
 }
 
-/* Drops what the socket of an ended connection still queues, because other data will use that
- * memory. */
+/* Discards what the socket of an ended connection still queues, because the queued memory will be
+ * reused. */
 static void chan_purge(struct engine_chan *chan)
 {
 	if (chan->net->ops->zerocopy)
 		chan->net->ops->zerocopy->purge(chan->net);
 }
 
-/* Control thread. Releases the pins of a dead peer's channel once the connection has ended, or at
- * pins.until_ns. False: not yet. A peer that is alive, and learns only now that this side gave it
- * up, may still read what its socket queued, until this side's FIN arrives. After a reset of the
- * connection a peer that resumes later sees that its queue cannot be trusted
+/* Called by the control thread. Releases the pins of a dead peer's channel once the peer's end of
+ * the connection is closed, or at pins.until_ns. Returns false if it is too early. A peer that
+ * still runs and does not know yet that this side gave it up may read what this side's socket
+ * queued, until the FIN of this side arrives. A release at pins.until_ns resets the connection. A
+ * peer that resumes later then sees that the queued bytes are not valid
  * (net_zerocopy_ops.intact). */
 static bool pins_of_dead_release(struct reap_item *item, int64_t now_ns)
 {

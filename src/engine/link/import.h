@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A region of a peer: its token, and the handle that this session refers to it by. */
+/* A region of a peer as this session knows it: the region's token, and a handle for the
+ * application. */
 #ifndef ENGINE_LINK_IMPORT_H
 #define ENGINE_LINK_IMPORT_H
 
@@ -8,7 +9,8 @@
 struct engine_import {
 	struct handle_slot slot;
 	struct engine_session *session;
-	/* handle of the peer that it was imported with; handle of that peer's link */
+	/* handle of the peer with which the region was imported; handle of the peer's link at that
+	 * time */
 	uint64_t peer_id, link_id;
 	struct wire_token token;
 };

@@ -14,8 +14,8 @@ static struct {
 	struct cpus allowed;
 } place;
 
-/* Called on the thread that serves the GPU with this PCI address: pins the thread to CPUs near
- * the GPU if the process may use any of them. */
+/* Called on the thread that serves the GPU with the PCI address `text`. Pins that thread to CPUs
+ * near the GPU if the process may use any of them. */
 static void place_gpu_thread(const char *text)
 {
 	pci_addr pci;
@@ -36,8 +36,8 @@ void place_start(void)
 	sys_cpu_allowed(&place.allowed);
 	if (topo_scan(config_text(CONFIG_SYSFS), &place.topo) != TCPX_OK)
 		return;
-	/* If workers were spread over several nodes, the first and the last one would be on
-	 * different nodes. If they are not, there is nothing to pin. */
+	/* Among very many workers, the first and the last would be placed on different nodes. If
+	 * they are not, the process uses one node, and nothing is pinned. */
 	if (topo_place_worker(place.topo, &place.allowed, 0, CPUS_MAX, &cpus) ==
 	    topo_place_worker(place.topo, &place.allowed, CPUS_MAX - 1, CPUS_MAX, &cpus)) {
 		place_stop();
@@ -82,8 +82,9 @@ uint32_t session_auto_channels(void)
 {
 	uint32_t cores = sys_cpu_usable();
 
-	/* Four channels use all that a small machine can copy; a large one copies more with more
-	 * channels, as long as both ends of a connection find cores (docs/experiments.md). */
+	/* On a small machine, four channels use all of the copy bandwidth. A large machine copies
+	 * more with more channels, as long as both ends of a connection have cores for them
+	 * (docs/experiments.md). */
 	if (cores >= 16)
 		return cores * 3 / 8 < 16 ? cores * 3 / 8 : 16;
 	return cores < 4 ? 2 : cores > 8 ? 4 : cores / 2;

@@ -11,32 +11,32 @@
 #define COMMS_NICS_MAX 16
 
 struct engine_nic {
-	unsigned dev; /* the plugin's number of the device */
-	int landing;  /* the GPU into whose memory it receives messages; -1: host memory */
+	unsigned dev; /* the plugin's number for the NIC */
+	int landing;  /* GPU into whose memory the NIC receives messages; -1: host memory */
 };
 
-/* The plugin of a session; constant after open, except for uncovered. */
+/* The plugin of a session. Constant after open, except for `uncovered`. */
 struct engine_plugin {
 	struct net_plugin *plugin;
 	struct engine_nic nics[COMMS_NICS_MAX]; /* channels use the NICs in turn */
 	unsigned nnics;
 	uint32_t channels, message_bytes, sends, receives;
-	/* transfers up to this size go over tcp, which is faster for them */
+	/* transfers up to this many bytes use no plugin channel, because tcp is faster for them */
 	uint64_t message_above;
-	/* size of the pieces that the plugin cuts messages into; 0: it cuts none */
+	/* size of the pieces into which the plugin cuts messages; 0: it cuts none */
 	uint32_t chunk;
 	int64_t setup_ns, message_ns, rest_ns;
-	bool host; /* host memory may go as messages */
-	int gpu;   /* memory of this GPU may go as messages; -1: none */
+	bool host; /* host memory may be sent as messages */
+	int gpu;   /* memory of this GPU may be sent as messages; -1: none */
 	enum mem_unpack_mode unpack;
-	/* the caller or the environment chose `unpack`, so no other mode replaces it */
+	/* the caller or the environment chose `unpack`, so no other mode may replace it */
 	bool chosen;
 	/* messages for the GPU are received into host memory and copied from there */
 	bool host_recv;
 	_Atomic uint32_t uncovered; /* number of regions whose pages the driver does not export */
 };
 
-/* Whether memory of the region may go as messages. Any thread. */
+/* Returns whether memory of the region may be sent as messages. May be called by any thread. */
 static inline bool comms_takes(const struct engine_session *session,
 			       const struct mem_region *region)
 {

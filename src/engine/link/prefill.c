@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slices of staged sources. A slice is begun while staging memory is free, filled, sent, and
- * released. */
+/* Fills slices of staged sources ahead of the channels (prefill.h). A slice is begun when staging
+ * memory is free, then filled by a copy, sent, and released. */
 #include "engine/link/engine.h"
 #include "engine/link/hold.h"
 #include "engine/link/prefill.h"
@@ -11,20 +11,21 @@
 #include "base/error.h"
 #include "engine/link/stage.h"
 
-/* a filled slice that is not sent for so long is given up (decision 23) */
+/* a filled slice that is not sent for this long is given up if others wait (decisions.md, 23) */
 #define FILL_STALE_NS (100 * CLOCK_MS_NS)
-/* if no slice was begun for so long, the workers are asleep */
+/* if no slice was begun for this long, the workers are assumed to sleep */
 #define FILL_REST_NS (1 * CLOCK_MS_NS)
-#define FILL_ROUSED 8u /* how many workers are roused for the first slices */
+#define FILL_ROUSED 8u /* how many workers at most are woken for the first slices */
 
 struct prefill_slice {
-	struct list_node node; /* in job->fill.slices, or in link.prefill.dropped */
+	struct list_node node; /* entry in job->fill.slices or link.prefill.dropped */
 	struct engine_peer *peer;
-	struct core_job *job; /* the job exists until the fill has ended */
+	struct core_job *job; /* exists at least until the fill has ended */
 	struct stage_block *block;
 	uint64_t linear;
 	uint32_t bytes;
-	bool ready, dropped; /* under link.lock */
+	/* under link.lock: the copy has succeeded; the job has given the slice up */
+	bool ready, dropped;
 	int64_t ready_ns;
 	_Atomic uint32_t refs;
 	struct stage_copies copies;
@@ -73,7 +74,7 @@ void prefill_asked(struct engine_peer *peer)
 		mem_staging_rouse(share->stager.pool);
 }
 
-/* Under link.lock: the job puts no more slices into its block, and gives up its reference to it. */
+/* Called under link.lock. Releases the job's current block, into which no more slices will go. */
 static void block_spent(struct engine_peer *peer, struct core_job *job)
 {
 	struct stage_block *block = job->fill.block;
@@ -101,7 +102,7 @@ void prefill_hook_drop(struct engine_peer *peer, struct core_job *job)
 	block_spent(peer, job);
 }
 
-/* Under link.lock: the end of the job's bytes that are filled without a gap. */
+/* Called under link.lock. Returns the end of the job's bytes that are filled without a gap. */
 static uint64_t ready_upto(const struct core_job *job)
 {
 	uint64_t ready = job->fill.ready;
@@ -117,8 +118,8 @@ static uint64_t ready_upto(const struct core_job *job)
 	return ready;
 }
 
-/* The copy of a slice ended: tells the core up to where the job is filled. Called on a thread of
- * the memory kind, or on the pumping thread if the kind copies at once. */
+/* Called when the copy of a slice has ended: tells the core up to where the job is filled. Runs on
+ * a thread of the memory kind, or on the thread in prefill_pump() if the kind copies at once. */
 static void slice_filled(struct stage_copies *copies, tcpx_status status)
 {
 	struct prefill_slice *slice = LIST_ENTRY(copies, struct prefill_slice, copies);
@@ -143,8 +144,9 @@ static bool block_fits(const struct stage_block *block, const struct mem_region 
 	       fill->linear + fill->bytes <= block->linear + block->bytes;
 }
 
-/* Called under link.lock. The block for the slice, with a reference: the job's current block, a new
- * one, or a block for this slice alone. NULL and *out_waits: as block_open(). */
+/* Called under link.lock. Returns the block for the slice, with a reference: the job's current
+ * block, a new current block, or a block for this slice alone. Returns NULL if there is no memory,
+ * and sets *out_waits to true if the peer must wait for the pool. */
 static struct stage_block *slice_room(struct engine_peer *peer, const struct core_fill *fill,
 				      bool *out_waits)
 {
@@ -167,16 +169,16 @@ static struct stage_block *slice_room(struct engine_peer *peer, const struct cor
 		block_get(job->fill.block);
 		return job->fill.block;
 	}
-	/* A peer that holds no staging never waits for other peers. Filling ahead always waits
-	 * for the pool. */
+	/* A peer that holds no staging memory gets ordinary memory instead of waiting for others. A
+	 * fill that is not urgent (`ahead`) always waits for the pool. */
 	if (share && (fill->ahead || share->spilled || mem_stager_held(&share->stager)))
 		want = BLOCK_OR_WAIT;
 	return block_open(peer, region->kind, region->device, MEM_OUT, fill->linear, fill->bytes,
 			  share, want, out_waits);
 }
 
-/* Called under link.lock. Makes the slice, and tells the core that its copy begins. NULL:
- * *out_waits is set and the peer waits for staging memory, or there is no memory at all. */
+/* Called under link.lock. Makes the slice, and tells the core that the slice's copy begins. Returns
+ * NULL if there is no memory, and sets *out_waits to true if the peer waits for some. */
 static struct prefill_slice *slice_begin(struct engine_peer *peer, const struct core_fill *fill,
 					 bool *out_waits)
 {
@@ -189,7 +191,7 @@ static struct prefill_slice *slice_begin(struct engine_peer *peer, const struct 
 		return NULL;
 	}
 	slice->peer = peer;
-	peer_get(peer); /* a reference for the fill */
+	peer_get(peer); /* released when the fill has ended */
 	slice->job = fill->job;
 	slice->linear = fill->linear;
 	slice->bytes = fill->bytes;
@@ -201,8 +203,8 @@ static struct prefill_slice *slice_begin(struct engine_peer *peer, const struct 
 	return slice;
 }
 
-/* Called under link.lock. Begins the next slice; NULL: none may begin now. A job for which there is
- * no memory at all fails. */
+/* Called under link.lock. Begins the next slice and returns it. Returns NULL if no slice may begin
+ * now. A job fails if there is no memory at all for its slice. */
 static struct prefill_slice *slice_begin_next(struct engine_peer *peer, struct core_fill *out_fill,
 					      bool *out_waits)
 {
@@ -217,9 +219,9 @@ static struct prefill_slice *slice_begin_next(struct engine_peer *peer, struct c
 	return NULL;
 }
 
-/* Called under link.lock when slices were begun after none was for FILL_REST_NS. Wakes the workers
- * that will send them while the device copies, because both take about as long: those of the
- * channels that the core kicks next. */
+/* Called under link.lock when slices were begun for the first time in FILL_REST_NS. Wakes the
+ * workers that will send the slices: those of the channels that the core kicks next. Waking them
+ * takes about as long as the device's copies, so both should run at the same time. */
 static void senders_rouse(struct engine_peer *peer, uint64_t bytes)
 {
 	uint64_t chunks = bytes / CORE_FIRST_CHUNK;
@@ -232,8 +234,8 @@ static void senders_rouse(struct engine_peer *peer, uint64_t bytes)
 	}
 }
 
-/* One thread pumps at a time, one slice after the other and in order, so that bytes that are
- * neighbours are copied as neighbours too. */
+/* Begins all slices that may begin now. Only one thread at a time does so, in order, so that
+ * neighbouring bytes are copied next to each other. */
 void prefill_pump(struct engine_peer *peer)
 {
 	struct prefill_slice *slice;
@@ -245,7 +247,7 @@ void prefill_pump(struct engine_peer *peer)
 	link_lock(&peer->link);
 	if (peer->link.prefill.pumping) {
 		link_unlock_only(&peer->link);
-		return; /* the thread that pumps now will look once more before it ends */
+		return; /* the thread that pumps checks for more slices before it ends */
 	}
 	peer->link.prefill.pumping = true;
 	while ((slice = slice_begin_next(peer, &fill, &waits))) {
@@ -270,10 +272,10 @@ void prefill_pump(struct engine_peer *peer)
 	link_unlock_only(&peer->link);
 }
 
-/* Called under link.lock. Whether this thread runs the deliveries. A delivery copies into the
- * application's memory and may wait for a page, so the control thread runs none: the worker of a
- * channel is asked to do so, or does so when there is a channel again. Those of a dead link touch
- * no memory. */
+/* Called under link.lock. Returns whether this thread may run the deliveries. A delivery copies
+ * into the application's memory and may wait for a page, so the control thread runs none. Instead
+ * the worker of a channel is asked to run them; without a channel they wait for one. The deliveries
+ * of a dead link touch no memory, so any thread may run them. */
 static bool deliveries_run_here(struct engine_peer *peer)
 {
 	if (!runtime_is_control() || peer->link.core.dead ||
@@ -305,7 +307,7 @@ void prefill_flush(struct engine_peer *peer)
 	list_splice(&blocks, &peer->link.prefill.spent);
 	if (deliveries_run_here(peer))
 		list_splice(&deliveries, &peer->link.prefill.deliveries);
-	/* the deliveries of a link that has ended copy nothing: with an error they only end */
+	/* the deliveries of a dead link copy nothing: given an error, they only end */
 	status = peer->link.core.dead ? peer->link.core.dead_status : TCPX_OK;
 	link_unlock_only(&peer->link);
 	hold_flush(peer);
@@ -341,15 +343,16 @@ uint32_t prefill_claim(const struct core_tx *tx, struct prefill_slice **slices, 
 	}
 	for (i = 0; i < n && at == end; i++)
 		if (slices[i]->linear + slices[i]->bytes <= tx->job->linear)
-			/* the last byte of the slice is cut: takes over the reference that the job
-			 * had */
+			/* all bytes of the slice are cut: the caller gets the reference of the
+			 * job */
 			list_remove(&slices[i]->node);
 		else
 			prefill_get(slices[i]);
 	return at == end ? n : 0;
 }
 
-/* Called under link.lock. Whether slices of the job occupy a pool that another client waits for. */
+/* Called under link.lock. Returns whether a client waits for memory in a pool that slices of the
+ * job occupy. */
 static bool slices_in_the_way(const struct core_job *job)
 {
 	struct list_node *pos;
@@ -366,7 +369,7 @@ static bool slices_in_the_way(const struct core_job *job)
 }
 
 /* Called under link.lock. Gives up the slices of a job that were filled and not sent for
- * FILL_STALE_NS, if others wait for their pool. */
+ * FILL_STALE_NS, if a client waits for memory of their pool. */
 static void stale_look_job(struct engine_peer *peer, struct core_job *job, int64_t now_ns)
 {
 	const struct prefill_slice *first;
@@ -380,7 +383,8 @@ static void stale_look_job(struct engine_peer *peer, struct core_job *job, int64
 			  peer->who.name, (unsigned long long)job->linear);
 }
 
-/* Gives up the peer's stale slices. True: another client waits for a pool that this peer uses. */
+/* Gives up the peer's stale slices. Returns true if a client waits for a pool that this peer
+ * uses. */
 static bool stale_look_peer(struct engine_peer *peer, int64_t now_ns)
 {
 	struct stage_share *share;
@@ -401,8 +405,8 @@ static bool stale_look_peer(struct engine_peer *peer, int64_t now_ns)
 	return wanted;
 }
 
-/* Control thread, by a timer: gives up stale slices of all peers. Sets the timer again while a
- * client waits for a pool. */
+/* Called by a timer on the control thread. Gives up the stale slices of all peers. Sets the timer
+ * again if a client still waits for a pool. */
 static void stale_look(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_runtime *runtime = LIST_ENTRY(timer, struct engine_runtime, prefill_timer);
@@ -410,8 +414,8 @@ static void stale_look(struct sys_timer *timer, int64_t now_ns)
 	struct list_node *at;
 	bool wanted = false;
 
-	atomic_store(&runtime->prefill_watched,
-		     false); /* from now on a peer that begins to wait wakes this again */
+	/* cleared first: a peer that begins to wait from now on sets the timer again */
+	atomic_store(&runtime->prefill_watched, false);
 	LIST_FOREACH(at, &runtime->sessions) {
 		struct engine_session *session = LIST_ENTRY(at, struct engine_session, node);
 

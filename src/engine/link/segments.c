@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Builds the segment list of a request, once: looks up regions, checks ranges, joins neighbouring
- * pieces. */
+/* Builds the segment list of a request: looks up regions, checks ranges, and joins neighbouring
+ * segments. */
 #include "engine/link/import.h"
 #include "engine/link/segments.h"
 
@@ -9,15 +9,15 @@
 
 #include "base/error.h"
 
-/* A small open-addressing map from handles to indices in a request's region tables. */
+/* A small open-addressing map from region handles to indices in the request's region tables. */
 struct idmap {
 	uint64_t *id;
 	uint32_t *index;
 	uint32_t cap, used;
 };
 
-/* What segments_build() works with. last_*: the region of the segment before and its index, since
- * most lists use one region many times. */
+/* State of segments_build(). last_*: handles and indices of the regions of the previous segment,
+ * since most lists use one region many times. */
 struct builder {
 	struct engine_request *request;
 	struct idmap local, remote;
@@ -28,8 +28,8 @@ struct builder {
 	size_t at;	/* index of the current segment */
 };
 
-/* The index that belongs to `id`. *out_new: `id` was added just now, and the caller sets its index.
- * NULL: no memory. */
+/* Returns a pointer to the index that belongs to `id`, or NULL if there is no memory. Sets *out_new
+ * if `id` was added by this call; the caller must then store the index. */
 static uint32_t *idmap_find(struct idmap *map, uint64_t id, bool *out_new)
 {
 	uint32_t slot;
@@ -70,8 +70,8 @@ static tcpx_status segments_no_memory(void)
 	return error_set(TCPX_ERR_NO_MEMORY, 0, "segment list");
 }
 
-/* Appends a local region to the request's table, with a reference, and checks that it may be
- * used. */
+/* Checks that a local region may be used, and appends it to the request's table, with a
+ * reference. */
 static tcpx_status local_add(struct builder *b, uint64_t id, uint32_t *out_index)
 {
 	struct engine_request *request = b->request;
@@ -105,7 +105,7 @@ static tcpx_status local_add(struct builder *b, uint64_t id, uint32_t *out_index
 	return TCPX_OK;
 }
 
-/* The index of a local region in the request's table, into which it is put if it is new. */
+/* Looks up the index of a local region in the request's table. Adds the region if it is new. */
 static tcpx_status local_index(struct builder *b, uint64_t id, uint32_t *out_index)
 {
 	uint32_t *index;
@@ -132,8 +132,8 @@ static tcpx_status local_index(struct builder *b, uint64_t id, uint32_t *out_ind
 	return TCPX_OK;
 }
 
-/* Appends the key of a peer's region to the request's table, and updates what all remote memory
- * of the request allows. */
+/* Appends the key of a peer's region to the request's table, and updates request->remote, which
+ * says what all remote memory of the request allows. */
 static tcpx_status remote_add(struct builder *b, uint64_t id, uint32_t *out_index)
 {
 	struct engine_request *request = b->request;
@@ -176,7 +176,7 @@ static tcpx_status remote_add(struct builder *b, uint64_t id, uint32_t *out_inde
 	return TCPX_OK;
 }
 
-/* The index of a peer's region in the request's table, into which it is put if it is new. */
+/* Looks up the index of a peer's region in the request's table. Adds the region if it is new. */
 static tcpx_status remote_index(struct builder *b, uint64_t id, uint32_t *out_index)
 {
 	uint32_t *index;
@@ -203,7 +203,7 @@ static tcpx_status remote_index(struct builder *b, uint64_t id, uint32_t *out_in
 	return TCPX_OK;
 }
 
-/* Checks a segment and appends it to the list, or joins it with the segment before. */
+/* Checks a segment, and appends it to the list or joins it with the previous segment. */
 static tcpx_status segment_add(struct builder *b, const tcpx_segment *segment, bool remote)
 {
 	struct core_segs *segs = &b->request->segs;
@@ -240,7 +240,7 @@ static tcpx_status segment_add(struct builder *b, const tcpx_segment *segment, b
 	    last->local_off + (segs->total - last->linear) == segment->local_offset &&
 	    (!remote ||
 	     last->remote_off + (segs->total - last->linear) == segment->remote_offset)) {
-		segs->total += segment->length; /* this segment continues the one before it */
+		segs->total += segment->length; /* this segment continues the previous one */
 		return TCPX_OK;
 	}
 	*seg = (struct core_seg){.linear = segs->total,
@@ -253,13 +253,13 @@ static tcpx_status segment_add(struct builder *b, const tcpx_segment *segment, b
 	return TCPX_OK;
 }
 
-/* Size of a list of `count` segments and their sentinel. */
+/* Returns the bytes of a list of `count` segments and their sentinel. */
 static size_t list_bytes(uint64_t count)
 {
 	return (size_t)(count + 1) * sizeof(struct core_seg);
 }
 
-/* Sets the last error when there was no memory for the list, and returns its status. */
+/* Sets the last error after an allocation for the list has failed, and returns its status. */
 static tcpx_status list_memory(struct engine_session *session, size_t count)
 {
 	tcpx_status status = session_memory_error(session);
@@ -275,7 +275,7 @@ static tcpx_status list_memory(struct engine_session *session, size_t count)
 			  "or use shorter lists");
 }
 
-/* Frees the memory of segments that were joined to their neighbours. */
+/* Frees the end of the list that is unused because segments were joined to their neighbours. */
 static void list_shrink(struct engine_request *request, size_t count)
 {
 	struct core_segs *segs = &request->segs;

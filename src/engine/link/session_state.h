@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parts of a session. The header that a comment names declares the functions of that part. */
+/* Parts of struct engine_session. The header named in a comment declares the functions of the
+ * part. */
 #ifndef ENGINE_LINK_SESSION_STATE_H
 #define ENGINE_LINK_SESSION_STATE_H
 
@@ -19,13 +20,13 @@
 struct ctl_listener;
 struct engine_lead;
 
-/* The numeric options: session/session_opts.h. Of channels and chunk_bytes the two ends of a link
- * use the smaller value; 0 leaves the choice to the other end. */
+/* The numeric options: session/session_opts.h. A link uses the smaller of its two ends' values of
+ * channels and chunk_bytes. The value 0 leaves the choice to the other end. */
 struct session_tuning {
 	uint32_t channels, chunk_bytes;
-	uint32_t inline_bytes; /* the thread that posts sends up to so many bytes itself */
+	uint32_t inline_bytes; /* the posting thread sends posts of up to so many bytes itself */
 	int64_t silent_ns, stopped_ns;
-	/* how long refused requests wait for the peer to say goodbye: goodbye_wait.h */
+	/* how long refused requests wait for a goodbye of the peer: request/goodbye_wait.h */
 	_Atomic int64_t goodbye_ns;
 	uint64_t notify_budget;
 };
@@ -34,14 +35,14 @@ struct session_tuning {
 struct session_identity {
 	struct ctl_identity own; /* constant */
 	_Atomic uint64_t impostors;
-	struct log_limit impostor_log; /* control thread */
+	struct log_limit impostor_log; /* control thread: limits the log of impostors */
 };
 
 /* The addresses that the session advertises: peer/session_advertised.h. */
 struct session_advertised {
-	char *option; /* text of the option; NULL: not set */
-	/* The option's addresses, set once the session listens. Port 0 stands for the session's
-	 * port. */
+	char *option; /* text of the option; NULL: the option is not set */
+	/* The addresses in `option`, set once the session listens. Port 0 stands for the port on
+	 * which the session listens. */
 	struct wire_address addrs[WIRE_ADDR_MAX];
 	uint32_t count;
 };
@@ -51,15 +52,15 @@ struct session_listen {
 	/* under session.lock: the session listens, or a call is about to make it listen */
 	bool begun;
 	uint16_t port;
-	struct ctl_listener *at[ENGINE_RAILS_MAX]; /* by rail */
+	struct ctl_listener *at[ENGINE_RAILS_MAX]; /* listeners, by rail */
 	uint32_t count;
-	struct transport_listener *local; /* for peers on this host; NULL: not open */
+	struct transport_listener *local; /* listener for peers on this host; NULL: not open */
 	char local_name[LOCAL_NAME_MAX];
 };
 
-/* Inbound peers of the session: peer/inbound.h. Control thread. */
+/* Inbound peers of the session: peer/inbound.h. Only the control thread uses the struct. */
 struct session_inbound {
-	uint32_t most, live;   /* most: the limit (TCPX_MAX_PEERS); live: how many there are */
+	uint32_t most, live;   /* the limit (TCPX_MAX_PEERS); the number of live inbound peers */
 	uint32_t nhalf, ndead; /* lengths of `half` and `dead` */
 	/* peers whose control connection is authenticated and whose channels are still missing */
 	struct list_node half;
@@ -74,26 +75,27 @@ struct session_deadline {
 	_Atomic int posted;
 };
 
-/* What waits for the application: request/ready.h. The lock is a leaf. It also guards
- * session_staging, session_counters.gone, link_quota and engine_peer.unread. */
+/* Notifications, completions and events that wait for the application: request/ready.h. The lock is
+ * a leaf lock. It also guards session_staging, session_counters.gone, link_quota and
+ * engine_peer.unread. */
 struct session_queue {
 	pthread_mutex_t lock;
-	/* core_notify_in with a header: not read by the application */
+	/* core_notify_in with a header: notifications that the application has not read */
 	struct list_node notes;
-	/* core_notify_in with a header: read by the application and not released */
+	/* core_notify_in with a header: notifications read by the application and not released */
 	struct list_node taken;
-	struct list_node completions; /* completions of requests that asked for one */
+	struct list_node completions; /* ended requests whose completion is wanted */
 	struct list_node events, accepts;
 	uint32_t nevents;
 	int eventfd;
-	/* the application has asked for the eventfd */
+	/* the application has asked for `eventfd` */
 	bool fd_used;
-	bool signalled; /* the eventfd is readable */
-	/* note_word and accept_word are futexes */
+	bool signalled; /* `eventfd` is readable */
+	/* fields with "word" in their name are futexes */
 	_Atomic uint32_t note_word, note_waiters, accept_word;
 	_Atomic uint32_t ready_word, ready_waiters;
 	struct engine_lead *note_lead, *ready_lead;
-	struct engine_lead *leads; /* unused entries */
+	struct engine_lead *leads; /* list of unused entries */
 };
 
 #endif

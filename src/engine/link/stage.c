@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slots of staging memory: filled before a send, copied to their destination after a receive. */
+/* Stages: slots of staging memory that are filled before a send, or copied to their destination
+ * after a receive. */
 #include "engine/link/stage.h"
 
 #include <stdlib.h>
@@ -65,11 +66,12 @@ void stage_commit_done(struct stage_copies *copies, tcpx_status status)
 	while (stage->nheld)
 		mem_region_access_end(stage->held[--stage->nheld].region);
 	if (stage->release)
-		/* must come before the core reports the end, because the peer may free the mapped
-		 * memory then */
+		/* before the core reports the end: after the report the peer may free the mapped
+		 * memory */
 		stage->release(stage, false);
 	if (status == TCPX_ERR_INVALID && !stage->whole && !stage->xfer_id)
-		/* memory of this side is gone, which is a remote error for the peer's request */
+		/* memory of this side has vanished, which is a remote error for the peer's
+		 * request */
 		status = TCPX_ERR_REMOTE;
 	link_lock(&peer->link);
 	if (stage->whole && stage->whole->xfer.op != TCPX_OP_RECV)
@@ -98,7 +100,8 @@ tcpx_status stage_commit(struct engine_chan *chan)
 	stage->nheld = rx->nheld;
 	rx->held = NULL;
 	rx->nheld = rx->cap_held = 0;
-	/* The core must know of the copy before it can end, so it begins after core_rx_end(). */
+	/* The core must know of the copy before the copy can end, so the copy begins after
+	 * core_rx_end(). */
 	rx->commit = stage;
 	return TCPX_IN_PROGRESS;
 }

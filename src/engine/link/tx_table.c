@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encodes the tables between a frame's header and its payload: which memory the pieces go to, or
- * come from. */
+/* Encodes the table between a frame's header and its payload: where each piece of the payload is
+ * written to or read from. */
 #include "engine/link/tx_table.h"
 
 #include "mem/region.h"

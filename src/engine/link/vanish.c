@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that vanishes while a request uses it (its owner truncates the file, say): copies that
- * stop there, and the error text. */
+/* Memory that vanishes while a request uses it, for example because its file is truncated: copies
+ * that fail instead of crashing, and the error text. */
 #include "engine/link/vanish.h"
 
 #include <inttypes.h>
@@ -23,8 +23,8 @@ bool vanish_gather(const struct chan_tx *tx, const struct iovec *iov, uint32_t n
 	return true;
 }
 
-/* The first byte that cannot be read. If all can be read, the first byte of all, because then a
- * write failed. */
+/* Returns the first byte that cannot be read. If all bytes can be read, a write has failed, and the
+ * function returns the first byte of `iov`. */
 static const uint8_t *vanish_first_gone(const struct iovec *iov, uint32_t n)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -53,8 +53,8 @@ static const struct mem_region *segs_region_of(const struct core_segs *segs, con
 	return NULL;
 }
 
-/* Logs that memory at `at` is gone, and keeps the place for the request's error text. xfer: the
- * transfer of a request of this side; NULL: the request is the peer's. */
+/* Logs that the memory at `at` has vanished, and stores the place for the request's error text.
+ * `xfer` is the transfer of a request of this side, or NULL if the request is the peer's. */
 static void vanish_tell(struct engine_chan *chan, struct core_xfer *xfer,
 			const struct mem_region *region, const uint8_t *at, const char *verb)
 {

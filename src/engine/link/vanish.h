@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that vanishes while a request uses it: copies that stop there, and the error text. */
+/* Memory that vanishes while a request uses it: copies that fail instead of crashing, and the error
+ * text. */
 #ifndef ENGINE_LINK_VANISH_H
 #define ENGINE_LINK_VANISH_H
 
 #include "engine/link/engine.h"
 
-/* Called by the channel's tx owner: copies pieces of the frame's own memory to `out`. False: a
- * part of it is gone. Checks this only if tx->vanishing is set. */
+/* Called by the owner of the channel's send direction. Copies pieces of the frame's payload to
+ * `out`. Returns false if memory of the pieces has vanished; this is checked only if tx->vanishing
+ * is set. */
 bool vanish_gather(const struct chan_tx *tx, const struct iovec *iov, uint32_t n, uint8_t *out);
 
-/* A part of these pieces, which belong to the frame under way, is gone and cannot be read or
- * written. Logs the first such address, and keeps it for the error of the request if that is one
- * of this side. The caller holds references to the frame's regions, and no lock. */
+/* Called when memory of these pieces of the current frame has vanished, so that they cannot be read
+ * (source) or written (sink). Logs the first such address. If the request is of this side, stores
+ * the address for the request's error text. The caller holds references to the frame's regions, and
+ * no lock. */
 void vanish_source(struct engine_chan *chan, const struct iovec *iov, uint32_t n);
 void vanish_sink(struct engine_chan *chan, const struct iovec *iov, uint32_t n);
 
-/* The part of a request's error text about memory that is gone: "" or ", whose ...". Under
- * link.lock. */
+/* Writes to `out` the part of a request's error text that tells of vanished memory: "" or ", whose
+ * ...". Called under link.lock. */
 void vanish_words(const struct engine_request *request, char *out, size_t bytes);
 
 #endif

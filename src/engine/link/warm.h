@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prefetches the small pieces of a call: hardware prefetchers stop at page borders, so the kernel's
- * copy would wait for memory at the start of each piece (docs/experiments.md). */
+/* Prefetches the small pieces of a call. Hardware prefetchers stop at page borders, so the kernel's
+ * copy would otherwise wait for memory at the start of each piece (docs/experiments.md). */
 #ifndef ENGINE_LINK_WARM_H
 #define ENGINE_LINK_WARM_H
 
 #include <stdint.h>
 #include <sys/uio.h>
 
-#define WARM_PIECE_MAX (16u << 10) /* the hardware prefetches longer pieces */
+#define WARM_PIECE_MAX (16u << 10) /* longer pieces are left to the hardware */
 #define WARM_BYTES 256u		   /* how much of each piece is prefetched; more was not faster */
 #define WARM_LINE 64u
-/* prefetch at most so many pieces of a receive, which may use only the first ones */
+/* most pieces of a receive that are prefetched; the receive may use only the first ones */
 #define WARM_AHEAD 64u
 
 static inline size_t warm_bytes(const struct iovec *piece)

@@ -14,18 +14,18 @@
 #include "sys/fd.h"
 
 #define EVENTS 64
-/* the scheduler's time slice for the worker of the priority channels: that runs for microseconds,
- * but must start at once */
+/* The scheduler's time slice, in ns, for the worker of the priority channels. That worker runs for
+ * microseconds only, but must start at once. */
 #define PRIOS_SLICE_NS 100000
-/* Time to spin after the last event while sessions poll busily: 1 MiB x 8 between GPUs went from
- * 7.8 to 11.9 GB/s. */
+/* How long a worker spins after its last event while sessions poll busily. Spinning raised the rate
+ * of 8 concurrent transfers of 1 MiB between GPUs from 7.8 to 11.9 GB/s. */
 #define SPIN_NS (200 * 1000ll)
-/* an application that polled within this time counts as one that polls as fast as it can */
+/* an application that polled less than this time ago counts as one that polls as fast as it can */
 #define POLLED_NS (20 * 1000ll)
-/* an application that polls pauses between two transfers for less than this */
+/* an application that polled less than this time ago may be between two transfers */
 #define WATCH_NS (50 * 1000ll)
-#define ROUSE_NS (300 * 1000ll) /* how long a worker that was roused waits for its kick */
-/* with fewer cores, the application that polls and the other workers need them all */
+#define ROUSE_NS (300 * 1000ll) /* how long a roused worker waits for its kick */
+/* on machines with fewer cores, the polling application and the other workers need all cores */
 #define POLLED_CORES 8
 
 static _Thread_local const struct engine_worker *current;
@@ -35,13 +35,13 @@ bool worker_is_current(const struct engine_worker *worker)
 	return current == worker;
 }
 
-/* Lets the channels that were kicked send and receive. */
+/* Calls kicked() for each channel that was kicked. */
 static void worker_run_kicked(struct engine_worker *worker)
 {
 	struct list_node batch;
 
-	/* Only channels that are in the list now: a channel that is kicked meanwhile waits for the
-	 * next round, after the events of the others. */
+	/* Handles only the channels that are in the list at this point. A channel that is kicked
+	 * during the loop waits for the next round, after the events of the other channels. */
 	list_init(&batch);
 	pthread_mutex_lock(&worker->lock);
 	list_splice(&batch, &worker->kicked);
@@ -62,8 +62,8 @@ static void worker_run_kicked(struct engine_worker *worker)
 	}
 }
 
-/* Drops the references to channels that worker_bury() was called for. Called when the events of a
- * round are handled, since those may point to the channels. */
+/* Drops the references to the channels for which worker_bury() was called. Called after the events
+ * of a round are handled, since an event may point to such a channel. */
 static void worker_put_buried(struct engine_worker *worker)
 {
 	for (;;) {
@@ -82,17 +82,17 @@ static void worker_put_buried(struct engine_worker *worker)
 
 #define POLL_NS (CLOCK_MS_NS / 10) /* polling time between two yields */
 #define MOMENT_NS (CLOCK_MS_NS / 20)
-/* a yield that took this long gave the core to another thread that spins */
+/* a yield that took at least this long gave the core to another thread that spins */
 #define TAKEN_NS CLOCK_MS_NS
-/* after such a yield the worker sleeps briefly instead of yielding, for this time */
+/* for this long after a yield of TAKEN_NS, the worker sleeps briefly instead of yielding */
 #define CROWDED_NS CLOCK_S_NS
 
 static _Atomic int64_t app_polled_ns; /* time of the last worker_app_polled() */
-/* the machine has enough cores for the calls of worker_app_polled() to count */
+/* the machine has enough cores for worker_app_polled() to have an effect */
 static _Atomic bool cores_suffice;
 
-/* Whether workers may spin: there are several workers, and at least two usable cores for each.
- * Workers must not take cores from the threads that they wait for. */
+/* Returns whether workers may spin: there are several workers, and at least two usable cores for
+ * each. Workers must not take cores from the threads that they wait for. */
 static bool worker_may_spin(void)
 {
 	return sys_cpu_usable() >= 2 * engine_runtime.nworkers && engine_runtime.nworkers > 1;
@@ -111,10 +111,10 @@ bool worker_app_polls(void)
 	return polled_ns && clock_now_ns() - polled_ns < WATCH_NS;
 }
 
-/* Whether to spin. A worker that was roused does, until ROUSE_NS later. Another one does for
- * SPIN_NS after it had something to do (moved_ns), if sessions poll busily; the worker of the
- * priority channels also if an application polls as fast as it can, which would wait for little
- * but this worker's wake-up. */
+/* Returns whether the worker spins. A roused worker spins until roused_ns. Any worker spins for
+ * SPIN_NS after it last had something to do (moved_ns), while sessions poll busily. The worker of
+ * the priority channels does so, too, while an application polls as fast as it can: such an
+ * application waits mostly for this worker to wake up. */
 static bool worker_spins(const struct engine_worker *worker, int64_t moved_ns)
 {
 	bool busy = atomic_load(&mem_busy_sessions) > 0;
@@ -135,10 +135,10 @@ struct turn {
 	int64_t crowded_ns; /* when a yield last took long; 0: the last one did not */
 };
 
-/* A thread that the worker waits for may need the core. A yield gives the whole time slice away: if
- * every round yielded while other threads spin, a round would take 30 ms. So the worker polls for a
- * while first. After a yield that took long it sleeps briefly instead, for which the scheduler
- * compensates it. */
+/* Lets other threads use the core, since the worker may wait for one of them. A yield gives the
+ * whole time slice away: if every round yielded while other threads spin, a round would take 30 ms.
+ * So the worker polls for POLL_NS between two yields. After a yield that took long, the worker
+ * sleeps briefly instead, for which the scheduler compensates it. */
 static void let_others_run(struct turn *turn)
 {
 	const struct timespec moment = {0, MOMENT_NS};
@@ -155,13 +155,14 @@ static void let_others_run(struct turn *turn)
 	turn->began_ns = clock_now_ns();
 }
 
-/* after so long without a poll of the application the worker receives again */
+/* if the application has not polled for this long, the worker receives again */
 #define STALE_NS CLOCK_MS_NS
-/* after so long without a poll the worker forgets the channel, and sleeps without a time limit */
+/* if the application has not polled for this long, the worker forgets the channel and may sleep
+ * without a time limit */
 #define FORGET_NS (20 * CLOCK_MS_NS)
 
-/* Under worker.lock. Takes back the channels on which no application polls any more. True:
- * channels are left that the worker must look at again. */
+/* Called under worker.lock. Takes back the channels on which no application polls any more. Returns
+ * whether channels are left in worker->lent, which the worker must check again. */
 static bool worker_takes_back(struct engine_worker *worker)
 {
 	struct list_node *at = worker->lent.next;
@@ -186,8 +187,9 @@ static bool worker_takes_back(struct engine_worker *worker)
 	return !list_empty(&worker->lent);
 }
 
-/* The thread of a worker. Each round waits for events, unless channels were kicked or the worker
- * spins; then serves the channels with events and the kicked ones, and drops buried channels. */
+/* The main function of a worker's thread. Each round collects events, and waits for them if no
+ * channel was kicked and the worker does not spin. Then it serves the channels with events and the
+ * kicked channels, and drops the references to buried channels. */
 static void *worker_main(void *arg)
 {
 	struct engine_worker *worker = arg;
@@ -301,7 +303,7 @@ void worker_stop(struct engine_worker *worker)
 	pthread_mutex_destroy(&worker->lock);
 }
 
-/* Puts the channel into its worker's list of kicked ones, and wakes the worker if it sleeps. */
+/* Puts the channel into its worker's list of kicked channels, and wakes the worker if it sleeps. */
 static void worker_enlist(struct engine_chan *chan)
 {
 	struct engine_worker *worker = chan->worker;
@@ -333,16 +335,17 @@ void worker_lend(struct engine_chan *chan)
 		worker_wake(worker);
 }
 
-/* The channel has something to send: makes its worker call calls->kicked() soon. Does nothing
- * while the transport is full, since epoll then reports when it takes more, unless the peer reads
- * the frame's memory (tx.lent). */
+/* Called when the channel has something to send: makes the channel's worker call calls->kicked()
+ * soon. Does nothing while the transport is full, because epoll reports when it takes more. While
+ * the peer reads memory of the frame (tx.lent), the worker is kicked even if the transport is
+ * full. */
 void worker_kick(struct engine_chan *chan)
 {
 	if (!atomic_load(&chan->tx_blocked) || atomic_load(&chan->tx.lent))
 		worker_enlist(chan);
 }
 
-/* Whether a kick of the channel would have to wake its worker. */
+/* Returns whether a kick of the channel would have to wake the channel's worker. */
 bool worker_sleeps(const struct engine_chan *chan)
 {
 	return atomic_load(&chan->worker->sleeping) && !atomic_load(&chan->tx_blocked);

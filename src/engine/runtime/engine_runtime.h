@@ -20,61 +20,66 @@ struct engine_chan;
 struct engine_worker {
 	int epfd, wakefd;
 	uint32_t index;
-	/* number of its channels; a new channel goes to the worker that has the fewest */
+	/* number of channels that the worker serves; a new channel goes to the worker with the
+	 * fewest */
 	_Atomic uint32_t channels;
-	int node; /* NUMA node of its CPUs; TOPO_NUMA_UNKNOWN: any CPU */
-	/* prios: this is the worker of the priority channels. polls: a channel asked for a round
-	 * although it has no event. */
+	int node; /* NUMA node of the worker's CPUs; TOPO_NUMA_UNKNOWN: any CPU */
+	/* prios: this worker serves the priority channels. polls: a channel has asked for another
+	 * round although it has no event. */
 	bool prios, polls;
 	pthread_t thread;
 	pthread_mutex_t lock; /* guards kicked, graves and lent */
-	/* kicked: channels that were kicked; graves: channels whose reference is dropped after
-	 * this round */
+	/* kicked: channels that were kicked; graves: channels whose reference is dropped at the end
+	 * of the round */
 	struct list_node kicked, graves;
 	struct list_node lent; /* channels on which an application receives (app_poll.c) */
 	_Atomic uint32_t sleeping;
-	_Atomic int64_t roused_ns; /* until this time the worker waits awake for a kick */
+	_Atomic int64_t roused_ns; /* until this time the worker spins and waits for a kick */
 	bool roomy;		   /* the machine has cores to spare, so the worker may spin */
 	_Atomic int stop;
 };
 
 struct engine_runtime {
 	pthread_mutex_t lock;
-	/* changes under lock; read without it, since a forked child may find the lock held */
+	/* written under `lock`; read without it, since a forked child may find the lock held for
+	 * ever */
 	_Atomic uint32_t refs;
 	struct sys_loop loop;
 	pthread_t control;
 	_Atomic int stop;
 	struct engine_worker *workers;
-	uint32_t nworkers; /* for bulk channels; one more serves the priority channels */
+	/* workers of bulk channels; one more worker serves the priority channels */
+	uint32_t nworkers;
 	_Atomic uint32_t fork_generation; /* of the process that started the runtime */
-	/* late: closed sessions whose memory a copy still uses. late_looked: a thread waits for
-	 * the ends of these copies. Both under lock. */
+	/* late: sessions that were closed while a copy still used their memory. late_looked: a
+	 * thread waits for the ends of these copies. Both are under `lock`. */
 	struct list_node late;
 	bool late_looked;
 	_Atomic uint32_t peers_freed; /* futex: counts the freed peers of all sessions */
-	struct sys_post prefill_post; /* posted while a peer waits for staging memory */
+	struct sys_post prefill_post; /* posted when a peer waits for staging memory */
 	_Atomic bool prefill_watched;
-	_Atomic uint32_t solo_posted, solo_answered; /* solo.c; 1: a transfer has the turn */
+	/* 1: a solo transfer that this process posted, or a READ that it answers, is under way
+	 * (path/solo.c) */
+	_Atomic uint32_t solo_posted, solo_answered;
 
-	/* Only the control thread uses these. */
+	/* Only the control thread uses the fields below. */
 	struct sys_links links;
 	struct list_node sessions;
-	struct list_node reap; /* reap_item: reaper.h */
+	struct list_node reap; /* list of reap_item: reaper.h */
 	struct sys_timer reap_timer, prefill_timer;
 };
 
 extern struct engine_runtime engine_runtime;
 
-/* runtime_start.c: starts the runtime at the first call, stops it at the last put. workers: 0:
- * the default number. */
+/* Defined in runtime_start.c. runtime_get() starts the runtime at the first call, runtime_put()
+ * stops it at the last one. `workers` is the number of workers; 0 means the default number. */
 tcpx_status runtime_get(uint32_t workers);
 void runtime_put(void);
-/* runtime.c: runs fn(arg) on the control thread and waits until it has returned. */
+/* Runs fn(arg) on the control thread and waits until fn has returned. Defined in runtime.c. */
 void runtime_call(void (*fn)(void *arg), void *arg);
-/* Called when a peer was freed: wakes those that wait for that when they close a session. Any
- * thread. */
+/* Called by any thread when a peer was freed. Wakes threads that close a session and wait for its
+ * peers to be freed. */
 void runtime_peer_freed(void);
-bool runtime_is_control(void); /* whether the calling thread is the control thread */
+bool runtime_is_control(void); /* whether the caller is the control thread */
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables of objects by index and generation. The memory of an object is never used for anything
- * else (handles.h). */
+/* Tables of objects that are found by index and generation (handles.h). The memory of an object is
+ * never used for anything else. */
 #include "engine/runtime/handles.h"
 
 #include <stdlib.h>
@@ -125,7 +125,7 @@ void *handle_get(struct handles *table, uint64_t id)
 		return NULL;
 	if (atomic_load(&slot->id) == id)
 		return slot;
-	handle_put(table, slot); /* the object was released or used again meanwhile */
+	handle_put(table, slot); /* the object was released or reused in between */
 	return NULL;
 }
 

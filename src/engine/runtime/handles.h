@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Handles: objects that are found by index and generation without a lock. The memory of an object
- * stays an object of the same type until the table is freed. So a stale handle, or one that is
- * released at this moment, leads to an object with another id, never to freed memory.
+ * stays an object of the same type until the table is freed. So a handle that is stale, or is
+ * released at the same time, leads to an object with another id, never to freed memory.
  */
 #ifndef ENGINE_RUNTIME_HANDLES_H
 #define ENGINE_RUNTIME_HANDLES_H
@@ -17,8 +17,9 @@
 
 /* First member of every object in a table. */
 struct handle_slot {
-	_Atomic uint64_t id;   /* the handle; 0: free, or not to be found */
-	_Atomic uint32_t refs; /* references; 0: free, and only handle_take() makes it 1 */
+	_Atomic uint64_t id; /* the handle; 0: the object is free or hidden */
+	/* number of references; 0: free, and changed only by handle_take() */
+	_Atomic uint32_t refs;
 	uint32_t index, generation;
 	struct handle_slot *next_free;
 };
@@ -37,8 +38,9 @@ struct handles {
 void handles_init(struct handles *table, size_t size, uint64_t tag, void (*last)(void *object));
 void handles_fini(struct handles *table);
 
-/* Takes a free object, or makes one. Its memory is zero after the struct handle_slot, and it has
- * one reference. It is found only after handle_publish(). NULL: no memory, or the table is full. */
+/* Takes a free object, or makes one. The memory after the struct handle_slot is zero, and the
+ * object has one reference. It can be found only after handle_publish(). Returns NULL if there is
+ * no memory, or if the table is full. */
 void *handle_take(struct handles *table);
 void handle_publish(struct handles *table, void *object);
 /* Makes the object impossible to find. Its memory stays as it is until handle_give(). */
@@ -46,21 +48,21 @@ void handle_hide(void *object);
 void handle_give(struct handles *table, void *object);
 
 /* Returns the object of an id, without a reference, or NULL if there is none. Another thread may
- * release the object at any time, so a caller checks the id again under the object's own lock
- * before it does more than look. */
+ * release the object at any time. Before a caller does more than read the object, it must check the
+ * id again under the object's own lock. */
 void *handle_find(struct handles *table, uint64_t id);
 
-/* Like handle_find(), but takes a reference, so that the object is not freed or used again. It
- * may be hidden meanwhile. */
+/* Like handle_find(), but takes a reference, so that the object is neither freed nor reused.
+ * Another thread may still hide the object. */
 void *handle_get(struct handles *table, uint64_t id);
 void handle_put(struct handles *table, void *object);
 
-/* Like handle_find(), but also hides the object. Only one of several callers gets it, and drops
- * the reference that belonged to the handle. */
+/* Like handle_find(), but also hides the object. Only one of several concurrent callers gets the
+ * object, and must drop the reference that belonged to the handle. */
 void *handle_claim(struct handles *table, uint64_t id);
 
-/* Returns the object at an index below count, for clean-up and scans. NULL: it is free or
- * hidden. */
+/* Returns the object at `index`, which is below `count`, for clean-up and scans. Returns NULL if
+ * the object is free or hidden. */
 void *handle_at(struct handles *table, uint32_t index);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ends objects whose memory a peer may still use, as soon as the peer no longer does. */
+/* Releases objects as soon as a peer no longer uses their memory (reaper.h). */
 #include "engine/runtime/reaper.h"
 
 #include "base/clock.h"
 #include "engine/runtime/engine_runtime.h"
 
-/* interval between two looks at the objects */
+/* interval between two checks of the objects */
 #define REAP_LOOK_NS (5 * CLOCK_MS_NS)
 
 static void reaper_look(struct sys_timer *timer, int64_t now_ns)

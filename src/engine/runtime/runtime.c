@@ -6,7 +6,7 @@
 
 struct engine_runtime engine_runtime = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* A call on the control thread for which another thread waits. */
+/* A call that the control thread runs while another thread waits for its end. */
 struct call {
 	struct sys_post post;
 	void (*fn)(void *arg);
@@ -32,8 +32,8 @@ bool runtime_is_control(void)
 	return pthread_equal(pthread_self(), engine_runtime.control);
 }
 
-/* The peer's session may be freed already, so the futex on which its close waits is in the
- * runtime, not in the session. */
+/* The peer's session may be freed already. So the futex on which a thread waits that closes the
+ * session is in the runtime. */
 void runtime_peer_freed(void)
 {
 	atomic_fetch_add(&engine_runtime.peers_freed, 1);
