@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One internal table for all versions of ncclNet. Each function takes the plugin's own table as the
- * first argument. Only adapter_v<n>.c knows the layout of version n.
+ * One internal table for all versions of ncclNet. The first argument of each function is the
+ * plugin's own table. Only adapter_v<n>.c knows the layout of version n.
  */
 #ifndef PLUGIN_ADAPTER_H
 #define PLUGIN_ADAPTER_H
@@ -11,9 +11,9 @@
 
 #include "abi/ncclnet.h"
 
-#define NET_PROPS_BYTES 256 /* larger than the properties of any version */
+#define NET_PROPS_BYTES 256 /* size in bytes, enough for the properties of every version */
 
-/* A device's properties in one form for all versions; a property that the plugin's version lacks
+/* A device's properties in one form for all versions. A property that the plugin's version lacks
  * has a default. The values are not checked yet, and the strings belong to the plugin. */
 struct net_props {
 	const char *name, *pci_path;
@@ -31,7 +31,7 @@ struct net_adapter {
 	/* largest message in bytes that the integer type of this version can express */
 	size_t message_max;
 
-	/* Returns the name of a required member of the table that is NULL; NULL: none is
+	/* Returns the name of a required member that is NULL in the table, or NULL if none is
 	 * missing. */
 	const char *(*missing)(const void *table);
 	const char *(*name)(const void *table);
@@ -40,17 +40,17 @@ struct net_adapter {
 	/* Lets the plugin write its properties of the device into `room`, a buffer of
 	 * NET_PROPS_BYTES. */
 	ncclnet_result (*properties)(const void *table, int dev, void *room);
-	/* Converts what properties() wrote into `room`. */
+	/* Converts the properties that properties() wrote into `room`. */
 	void (*translate)(const void *room, struct net_props *out_props);
 
 	ncclnet_result (*listen)(const void *table, void *context, int dev, void *handle,
 				 void **out_comm);
-	/* `*device` is on entry the address of storage for the device handle, which must last as
-	 * long as the comm. If *out_comm is NULL although the call succeeded, call again with the
-	 * same arguments. */
+	/* On entry `*device` is the address of storage for the device handle, which must last as
+	 * long as the comm. If the call succeeds and *out_comm is NULL, the caller must call again
+	 * with the same arguments. */
 	ncclnet_result (*connect)(const void *table, void *context, int dev, void *handle,
 				  void **out_comm, struct ncclnet_device_handle **device);
-	/* Calls the plugin's accept. */
+	/* Calls the plugin's accept. The rules of connect apply. */
 	ncclnet_result (*take)(const void *table, void *listener, void **out_comm,
 			       struct ncclnet_device_handle **device);
 	/* `type` is one of enum ncclnet_pointers. */
@@ -58,21 +58,20 @@ struct net_adapter {
 			      void **out_mr);
 	ncclnet_result (*dereg)(const void *table, void *comm, void *mr);
 
-	/* If *out_request is NULL although the call succeeded, the plugin cannot take the message
-	 * now, and nothing is posted: call again later. irecv posts one buffer of that many
+	/* If the call succeeds and *out_request is NULL, the plugin cannot take the message now.
+	 * Nothing is posted, and the caller may call again later. irecv posts one buffer of `bytes`
 	 * bytes. */
 	ncclnet_result (*isend)(const void *table, void *comm, void *data, size_t bytes, int tag,
 				void *mr, void **out_request);
 	ncclnet_result (*irecv)(const void *table, void *comm, void *data, size_t bytes, int tag,
 				void *mr, void **out_request);
-	/* *out_done: whether the request has ended. *out_bytes: the length of the message;
-	 * unchanged if the plugin does not report it. */
+	/* Sets *out_done to whether the request has ended, and *out_bytes to the length of the
+	 * message. *out_bytes is unchanged if the plugin does not report the length. */
 	ncclnet_result (*test)(const void *table, void *request, int *out_done, int *out_bytes);
-	/* Calls irecvConsumed for a received message; returns success if the plugin lacks that
-	 * function. */
+	/* Calls irecvConsumed for a received message. Returns success if the plugin lacks
+	 * irecvConsumed. */
 	ncclnet_result (*consumed)(const void *table, void *comm, void *request);
-	/* has_consumed tells whether the table has irecvConsumed, has_device_mr whether it has
-	 * getDeviceMr. */
+	/* Whether the table has irecvConsumed, and whether it has getDeviceMr. */
 	int (*has_consumed)(const void *table);
 	int (*has_device_mr)(const void *table);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions that adapters of several versions share. They are macros, because only the type of the
- * plugin's table differs. Each adapter_v<n>.c defines ADAPT_VERSION and ADAPT_TABLE, the type of
- * its table, and uses the macros whose comment names its version. The names of the functions end
- * with the version: isend_v7.
+ * Functions that the adapters of several versions share. They are macros, because they differ only
+ * in the type of the plugin's table. Each adapter_v<n>.c defines ADAPT_VERSION, and ADAPT_TABLE as
+ * the type of its table, and uses the macros whose comments name version n. The names of the
+ * functions end with the version, as in isend_v7.
  */
 #ifndef PLUGIN_ADAPTER_PARTS_H
 #define PLUGIN_ADAPTER_PARTS_H
@@ -16,15 +16,16 @@
 #define ADAPT_PASTED(name, version) ADAPT_PASTE(name, version)
 #define ADAPT_NAME(name) ADAPT_PASTED(name, ADAPT_VERSION)
 
-/* Refuses a size that does not fit the int of the version. This does not happen: a message has at
- * most message_max bytes, and memory is registered in pieces that fit (NET_MR_PIECE). */
+/* Makes the function that uses the macro fail if a size does not fit an int. This never happens: a
+ * message has at most message_max bytes, and memory is registered in pieces that fit
+ * (NET_MR_PIECE). */
 #define ADAPT_FITS(bytes)                                                                          \
 	do {                                                                                       \
 		if ((bytes) > INT_MAX)                                                             \
 			return NCCLNET_ERR_ARGUMENT;                                               \
 	} while (0)
 
-/* Makes the function that uses it return the name of the member, if the member is NULL in the
+/* Makes the function that uses the macro return the name of the member if the member is NULL in the
  * plugin's table. */
 #define ADAPT_NEED(table, member)                                                                  \
 	do {                                                                                       \
@@ -119,8 +120,8 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* Defines, for v7 and newer, accept, which returns a device handle, the call of irecvConsumed,
- * and the questions whether the table has irecvConsumed and getDeviceMr. */
+/* Defines for v7 and newer: accept, which returns a device handle; the call of irecvConsumed; and
+ * the functions that say whether the table has irecvConsumed and getDeviceMr. */
 #define ADAPT_QUEUE                                                                                \
 	static ncclnet_result ADAPT_NAME(accept)(const void *table, void *listener,                \
 						 void **out_comm,                                  \
@@ -144,7 +145,7 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* Defines reg_mr for v6 and v7, whose size is an int. */
+/* Defines reg_mr for v6 and v7, which take the size as an int. */
 #define ADAPT_REG_INT                                                                              \
 	static ncclnet_result ADAPT_NAME(reg)(const void *table, void *comm, void *data,           \
 					      size_t bytes, int type, void **out_mr)               \
@@ -154,7 +155,7 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* Defines reg_mr for v8 and newer, whose size is a size_t. */
+/* Defines reg_mr for v8 and newer, which take the size as a size_t. */
 #define ADAPT_REG                                                                                  \
 	static ncclnet_result ADAPT_NAME(reg)(const void *table, void *comm, void *data,           \
 					      size_t bytes, int type, void **out_mr)               \
@@ -163,8 +164,8 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* Defines isend and irecv for v6 to v9. `type` is the type of their sizes: int in v6 to v8,
- * size_t in v9. */
+/* Defines isend and irecv for v6 to v9. `type` is the type in which they take the size: int in v6
+ * to v8, size_t in v9. */
 #define ADAPT_DATA(type)                                                                           \
 	static ncclnet_result ADAPT_NAME(isend)(const void *table, void *comm, void *data,         \
 						size_t bytes, int tag, void *mr,                   \
@@ -185,8 +186,8 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* Defines isend and irecv for v10 and newer, which also take handles of a profiler; NULL is
- * passed. */
+/* Defines isend and irecv for v10 and newer. They also take a handle of a profiler, for which NULL
+ * is passed. */
 #define ADAPT_DATA_PROFILED                                                                        \
 	static ncclnet_result ADAPT_NAME(isend)(const void *table, void *comm, void *data,         \
 						size_t bytes, int tag, void *mr,                   \
@@ -204,8 +205,8 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* Defines init for v11 and newer, which returns a context, and listen and connect, which take it.
- * The configuration is static, because the plugin may keep its address. */
+/* Defines init for v11 and newer, which returns a context, and listen and connect, which take the
+ * context. `config` is static, because the plugin may keep its address. */
 #define ADAPT_CONTEXT                                                                              \
 	static ncclnet_result ADAPT_NAME(init)(const void *table, ncclnet_logger logger,           \
 					       void **out_context)                                 \
@@ -226,13 +227,13 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* The fields that properties of every version have. */
+/* Sets the fields that the properties of every version have. */
 #define ADAPT_PROPS(props)                                                                         \
 	.name = (props)->name, .pci_path = (props)->pci_path, .guid = (props)->guid,               \
 	.ptr_support = (props)->ptr_support, .speed = (props)->speed, .port = (props)->port,       \
 	.latency = (props)->latency, .max_comms = (props)->max_comms,                              \
 	.max_recvs = (props)->max_recvs
-/* The fields that properties of v7 and newer have. */
+/* Sets the fields that the properties of v7 and newer have. */
 #define ADAPT_PROPS_DEVICE(props)                                                                  \
 	.device_type = (props)->device_type, .device_version = (props)->device_version
 /* Defines translate for v9 and newer. */
@@ -248,10 +249,10 @@
 		};                                                                                 \
 	}                                                                                          \
 	struct adapt_semicolon
-/* The size limit of a message in versions whose properties do not have it. */
+/* The size limit of a message for versions whose properties do not state one. */
 #define ADAPT_P2P_BYTES ((size_t)1 << 30)
 
-/* The members of struct net_adapter that the macros above define. */
+/* Sets the members of struct net_adapter that point to the functions defined above. */
 #define ADAPT_ROWS                                                                                 \
 	.missing = ADAPT_NAME(missing), .name = ADAPT_NAME(name), .init = ADAPT_NAME(init),        \
 	.devices = ADAPT_NAME(devices), .properties = ADAPT_NAME(properties),                      \

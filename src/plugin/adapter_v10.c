@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adapter of ncclNet v10: profiler handles for isend and irecv, a configuration for connect. */
+/* Adapter of ncclNet v10: isend and irecv take profiler handles, and connect takes a
+ * configuration. */
 #include "plugin/adapter_parts.h"
 
 #define ADAPT_VERSION 10

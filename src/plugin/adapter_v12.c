@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adapter of ncclNet v12: as v11, but a virtual device may have up to eight physical ones, and the
- * properties have a rail and a plane. */
+/* Adapter of ncclNet v12. It differs from v11 in two ways: a virtual device may have up to eight
+ * physical devices, and the properties have a rail and a plane. */
 #include "plugin/adapter_parts.h"
 
 #define ADAPT_VERSION 12

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The data calls of a comm, and the rules that plugins impose on them. */
+/* The calls that move data through a comm, and the rules that plugins impose on them. */
 #include "base/law.h"
 #include "plugin/comm.h"
 
@@ -8,8 +8,8 @@
 #include "base/text.h"
 #include "plugin/priv.h"
 
-/* Ends the comm with an error that has the formatted text and the plugin's last warning. Returns
- * status; every later data call returns the same error. */
+/* Marks the comm as lost. The error consists of the formatted text and the plugin's last warning.
+ * Returns `status`; every later data call returns the same error. */
 __attribute__((format(printf, 3, 4))) static tcpx_status
 comm_lose(struct net_comm *comm, tcpx_status status, const char *what, ...)
 {
@@ -32,9 +32,9 @@ static tcpx_status comm_refused(struct net_comm *comm, const char *call, uint64_
 			 (unsigned long long)number, net_plugin_result(rc));
 }
 
-/* Called before every data call. The first caller becomes the driver of the comm, if it blocks
- * SIGPIPE. OK: the comm is not lost, and the caller is its driver; whether the driver still
- * blocks SIGPIPE is not checked again. Otherwise returns the error of the call. */
+/* Called before every data call. The first caller becomes the driver of the comm if it blocks
+ * SIGPIPE. Returns OK if the comm is not lost and the caller is its driver, otherwise the error of
+ * the data call. Whether the driver still blocks SIGPIPE is not checked again. */
 static tcpx_status comm_enter(struct net_comm *comm)
 {
 	sigset_t blocked;
@@ -69,8 +69,8 @@ uint64_t net_mr_reach(const struct net_mr *mr, const void *data)
 }
 
 /* Posts a send or a receive: checks the conditions of the errors that net_comm_send describes,
- * calls the plugin, and enters the plugin's request in the ring. IN_PROGRESS: the plugin did not
- * take the message. */
+ * calls the plugin, and stores the plugin's request in the ring. Returns IN_PROGRESS if the plugin
+ * did not take the message. */
 static tcpx_status comm_post(struct net_comm *comm, bool sends, struct net_mr *mr, void *data,
 			     size_t bytes, uint64_t *out_number)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks the environment for values that break a TCPX plugin, and gives the line that fixes
- * each. */
+/* Checks the environment for values that break a TCPX plugin, and writes the line that fixes each
+ * problem. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,13 +11,13 @@
 
 #define G "NCCL_GPUDIRECTTCPX_"
 #define IFNAME G "SOCKET_IFNAME"
-#define NAME_MAX_PLUGIN 15 /* longest name of an interface for which the plugin has room */
+#define NAME_MAX_PLUGIN 15 /* longest interface name that fits the plugin's buffer */
 
 struct check {
 	const struct gpudirect_place *place;
 	gpudirect_get_fn get;
 	void *arg;
-	/* The last element is only overwritten, by each problem beyond GPUDIRECT_PROBLEMS_MAX. */
+	/* The last element takes each problem beyond GPUDIRECT_PROBLEMS_MAX, and is never read. */
 	struct gpudirect_problem found[GPUDIRECT_PROBLEMS_MAX + 1];
 	unsigned count;
 };
@@ -54,8 +54,8 @@ static size_t check_message_bytes(const struct check *c)
 	return c->place->message_bytes ? c->place->message_bytes : GPUDIRECT_CHUNK;
 }
 
-/* Finds values outside a variable's range, values other than the only one that works, and
- * variables that are set although the plugin does not read them. */
+/* Finds values outside a variable's range, values of a variable for which only one other value
+ * works, and variables that the plugin does not read. */
 static void check_table(struct check *c)
 {
 	const struct gpudirect_var *var;
@@ -94,8 +94,8 @@ static void check_table(struct check *c)
 	}
 }
 
-/* The largest message of whole pages, at most `from` bytes, that arrives in no more than
- * GPUDIRECT_FRAGMENTS_MAX fragments; one page if none does. */
+/* Returns the bytes of the largest message, in whole pages and up to `from` bytes, that arrives in
+ * no more than GPUDIRECT_FRAGMENTS_MAX fragments. Returns one page if there is none. */
 static size_t fitting_message(unsigned mtu, size_t from)
 {
 	const size_t page = 4096;
@@ -106,8 +106,8 @@ static size_t fitting_message(unsigned mtu, size_t from)
 	return page;
 }
 
-/* Checks that a chunk of the plugin holds a message, and that the packets of each NIC do not split
- * a message into too many fragments. */
+/* Checks that a chunk of the plugin is large enough for a message, and that a message does not
+ * arrive in too many fragments on any NIC. */
 static void check_chunk(struct check *c)
 {
 	const char *name = "NCCL_DYNAMIC_CHUNK_SIZE", *text = check_get(c, name);
@@ -199,7 +199,7 @@ int gpudirect_env_chooses(const char *list, const char *iface)
 	size_t len;
 
 	list += exact || except;
-	exact |= *list == '='; /* "^=eth0": all but exactly eth0 */
+	exact |= *list == '='; /* "^=eth0" means all but exactly eth0 */
 	list += except && exact;
 	for (; *list; list += len + (list[len] == ',')) {
 		len = strcspn(list, ",");
@@ -279,8 +279,8 @@ static int is_range(const char *text, size_t len)
 	return end == text + len && low <= high;
 }
 
-/* Returns what is wrong with the part of a list that binds one NIC, such as "eth1:8-21,112-125",
- * as the end of a sentence; NULL: nothing. Whether the CPUs exist is not checked. */
+/* Checks the part of a list that binds one NIC, such as "eth1:8-21,112-125". Returns what is wrong
+ * as the end of a sentence, or NULL. Does not check whether the CPUs exist. */
 static const char *binding_fault(const struct check *c, const char *text, size_t len)
 {
 	const char *end = text + len, *ranges = memchr(text, ':', len);
@@ -325,9 +325,8 @@ static void check_bindings(struct check *c, const char *name, int sending)
 	}
 }
 
-/* Reports the variable (TX_BINDINGS or RX_BINDINGS) as missing, unless it is set: without
- * bindings the plugin parses the CPU list of the NIC's node, and divides by 0 if the list has no
- * "-". */
+/* Reports the variable `name` (TX_BINDINGS or RX_BINDINGS) if it is not set. Without bindings the
+ * plugin parses the CPU list of the NIC's NUMA node, and divides by 0 if the list has no "-". */
 static void check_lone_cpus(struct check *c, const struct gpudirect_nic *nic, const char *name,
 			    int sending)
 {
@@ -344,9 +343,9 @@ static void check_lone_cpus(struct check *c, const struct gpudirect_nic *nic, co
 	       name, value);
 }
 
-/* Reports NICs whose NUMA node makes the plugin crash. For a NIC without a node, sysfs says -1,
- * which the plugin reads as node 1. For a NIC without the numa_node file the plugin uses every
- * CPU. */
+/* Reports NICs whose NUMA node makes the plugin crash. For a NIC without a NUMA node, sysfs says
+ * -1, which the plugin reads as node 1. A NIC without the file numa_node is no problem: the plugin
+ * uses every CPU. */
 static void check_nodes(struct check *c)
 {
 	for (unsigned i = 0; i < c->place->nnics; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Derives values that work on this machine from its NICs and their NUMA nodes. */
+/* Derives good values of the plugin's variables from the machine's NICs and their NUMA nodes. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ char *gpudirect_env_line(const char *name, const char *value, char *buf, size_t 
 
 size_t gpudirect_env_fragments(size_t message_bytes, unsigned mtu)
 {
-	const size_t page = 4096, heads = 52; /* headers of IP, TCP and its timestamps */
+	const size_t page = 4096, heads = 52; /* bytes of IP and TCP headers with timestamps */
 	size_t payload, packets, rest;
 
 	if (mtu <= heads)
@@ -40,8 +40,8 @@ size_t gpudirect_env_fragments(size_t message_bytes, unsigned mtu)
 	return packets * ((payload + page - 1) / page) + (rest + page - 1) / page;
 }
 
-/* Appends `more` to `text`, with `between` in front of it if `text` is not empty. Returns -1 if
- * `cap` is too small; then `text` is unchanged. */
+/* Appends `more` to `text`, after `between` if `text` is not empty. If `cap` is too small, returns
+ * -1 and leaves `text` unchanged. */
 static int text_append(char *text, size_t cap, const char *more, const char *between)
 {
 	size_t len = strlen(text);
@@ -54,10 +54,10 @@ static int text_append(char *text, size_t cap, const char *more, const char *bet
 }
 
 /*
- * The list of a node has a range of cores and a range of their hyper-threads. In each range the
- * first 2/13 of the CPUs are left to the system, the next 7/26 send and the next 7/26 receive: 8-21
- * and 22-35 of 0-51, as on A3 hosts. If a range is too small to be divided, all of it both sends
- * and receives.
+ * A node's list has a range of cores and a range of their hyper-threads. In each range, the first
+ * 2/13 of the CPUs are left to the system, the next 7/26 send, and the next 7/26 receive. Of 0-51,
+ * as on A3 hosts, 8-21 send and 22-35 receive. If a range is too small to be divided, all of its
+ * CPUs both send and receive.
  */
 int gpudirect_env_cpus(const char *node_cpus, int sending, char *out, size_t cap)
 {
@@ -131,8 +131,8 @@ struct recipe {
 	unsigned max, count;
 };
 
-/* Adds a variable with the value that the user has set, otherwise with `value`. An empty `value`
- * means that no good one is known: then the variable is added only if the user has set it. Adds
+/* Adds a variable with the value that the user has set, or else with `value`. An empty `value`
+ * means that no good value is known; the variable is then added only if the user has set it. Adds
  * nothing if the recipe is full. */
 static void recipe_add(struct recipe *r, const char *name, const char *value, const char *why)
 {
@@ -183,8 +183,8 @@ unsigned gpudirect_env_recipe(const struct gpudirect_place *place, gpudirect_get
 	recipe_add(&r, "NCCL_MIN_ZCOPY_SIZE", "4096", "copying smaller sends is cheaper");
 	recipe_add(&r, "NCCL_TCPX_RXMEM_IMPORT_USE_GPU_PCI_CLIENT", "1",
 		   "the page pool is passed through RxDM's sockets");
-	for (unsigned i = 0; (var = gpudirect_var(i));
-	     i++) { /* other variables that the user has set */
+	/* adds the other variables that the user has set */
+	for (unsigned i = 0; (var = gpudirect_var(i)); i++) {
 		unsigned k = 0;
 
 		while (k < r.count && strcmp(r.out[k].name, var->name))

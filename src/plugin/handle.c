@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks handles of other processes. A plugin trusts every field of a handle: TCPX follows a
- * pointer in it, indexes arrays by two numbers and dials two addresses. The layout here is that of
- * TCPX with version 7 of the table; the layouts of other plugins are not known.
+ * Checks plugin handles that come from other processes. A plugin trusts every field of a handle:
+ * TCPX follows a pointer in it, indexes arrays by two of its numbers, and connects to two
+ * addresses. The layout below is that of TCPX with version 7 of the table. The layouts of other
+ * plugins are not known.
  */
 #include <netinet/in.h>
 #include <stdio.h>
@@ -22,9 +23,9 @@ struct tcpx_handle {
 	uint8_t data[28]; /* the data address, a sockaddr_in or sockaddr_in6 */
 	int32_t port_start, port_count, sockets, threads;
 	uint8_t redirect, unused[3];
-	uint8_t ctrl[28]; /* the control address; with redirect 0 it may be empty */
+	uint8_t ctrl[28]; /* the control address; may be empty if `redirect` is 0 */
 	uint8_t unused_too[4];
-	uint64_t state; /* a pointer in the connecting process, NULL in a new handle */
+	uint64_t state; /* a pointer of the connecting process; NULL in a new handle */
 	uint8_t rest[NCCLNET_HANDLE_BYTES - 88];
 };
 _Static_assert(offsetof(struct tcpx_handle, sockets) == 36, "as TCPX has it");
@@ -59,8 +60,8 @@ static tcpx_status check_addr(const uint8_t bytes[28], const char *which, bool s
 	return TCPX_OK;
 }
 
-/* Checks the fields of a handle of TCPX, and zeroes those that only the process that wrote the
- * handle may use. */
+/* Checks the fields of a TCPX handle, and zeroes the pointer and the bytes that have no known
+ * meaning. */
 static tcpx_status check_tcpx(struct tcpx_handle *handle, bool same_host)
 {
 	sa_family_t family;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The images of a process: found, loaded, started once, never unloaded. */
+/* The images of ncclNet plugins in this process: found, loaded, started once, never unloaded. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
@@ -13,8 +13,8 @@
 #include "plugin/traced.h"
 #include "sys/fork.h"
 
-/* Where the plugin is looked for if nothing names a path and the default of TCPX_PLUGIN_PATH does
- * not exist. */
+/* The path that is tried second, if no path is given or configured and the default of
+ * TCPX_PLUGIN_PATH does not exist. */
 static const char second_place[] = "/var/lib/tcpx/lib64/libnccl-net-tcpx.so";
 
 static const struct net_adapter *const adapters[] = {
@@ -24,11 +24,12 @@ static const struct net_adapter *const adapters[] = {
 };
 
 static struct {
-	pthread_mutex_t lock; /* guards what follows; held while a plugin is loaded */
+	pthread_mutex_t lock; /* guards the list and `slots`; held while a plugin loads or starts */
 	struct list_node list;
 	unsigned slots; /* logger functions in use; each image has one */
-	/* loaded: images in the list; generation: fork generation in which they were loaded. Read
-	 * without the lock, because in a forked child the lock may be held for ever. */
+	/* `loaded` counts the images in the list; `generation` is the fork generation in which they
+	 * were loaded. Both are read without the lock, because the lock may stay locked for ever in
+	 * a forked child. */
 	_Atomic unsigned loaded;
 	_Atomic uint32_t generation;
 } images = {.lock = PTHREAD_MUTEX_INITIALIZER, .list = {&images.list, &images.list}};
@@ -66,7 +67,7 @@ static struct net_plugin *plugin_new(const char *path, const char *resolved)
 	return plugin;
 }
 
-/* Frees an image that was not started: no thread runs code of the plugin. */
+/* Frees an image whose init was not called, so that no thread runs code of the plugin. */
 static void plugin_free(struct net_plugin *plugin)
 {
 	if (plugin->dl)
@@ -79,8 +80,8 @@ static void plugin_free(struct net_plugin *plugin)
 	free(plugin);
 }
 
-/* Replaces the advice of the last error: an LD_LIBRARY_PATH with the folder of the missing
- * library, if `why` (the text of dlerror) names one and it is in a usual folder, otherwise a
+/* Replaces the advice of the last error. If `why` (the text of dlerror) names a missing library
+ * that is in a usual folder, the advice is an LD_LIBRARY_PATH with that folder. Otherwise it is a
  * command that lists the libraries of the plugin. Returns the status of the last error. */
 static tcpx_status suggest_folder(const char *why, const char *file)
 {
@@ -103,7 +104,7 @@ static tcpx_status suggest_folder(const char *why, const char *file)
 	return error_next("see 'ldd %s'", file);
 }
 
-/* Loads the object, and records in plugin->shared whether it was in the process before. */
+/* Loads the object. Records in plugin->shared whether the process had loaded it before. */
 static tcpx_status open_body(struct net_setup *setup)
 {
 	struct net_plugin *plugin = setup->opts.plugin;
@@ -120,8 +121,8 @@ static tcpx_status open_body(struct net_setup *setup)
 	return suggest_folder(why, plugin->log.file);
 }
 
-/* Picks the newest table that the object exports. ERR_VERSION: there is none of a known version, or
- * a required member is NULL. */
+/* Picks the newest table that the object exports. Returns ERR_VERSION if no table has a known
+ * version, or if a required member of the picked table is NULL. */
 static tcpx_status find_table(struct net_plugin *plugin)
 {
 	const char *missing;
@@ -152,7 +153,8 @@ static tcpx_status find_table(struct net_plugin *plugin)
 	return TCPX_OK;
 }
 
-/* Sets the error for a call that returned rc during the start of a plugin. Returns its status. */
+/* Sets the error for a plugin's call that returned `rc` during the start. Returns the error's
+ * status. */
 static tcpx_status init_refused(struct net_setup *setup, const char *call, ncclnet_result rc)
 {
 	struct net_plugin *plugin = setup->opts.plugin;
@@ -206,9 +208,9 @@ static tcpx_status start_body(struct net_setup *setup)
 	return devices_read(setup);
 }
 
-/* Runs `body` on a thread of its own. Returns the status of `body`, ERR_TIMED_OUT after
- * timeout_ns (then the thread goes on and uses the plugin), or the error for which no thread was
- * started. */
+/* Runs `body` on a thread of its own, and returns the status of `body`. After timeout_ns, returns
+ * ERR_TIMED_OUT; the thread then continues and uses the plugin. If no thread could be started,
+ * returns that error. */
 static tcpx_status plugin_run(struct net_plugin *plugin, const char *stage, int64_t timeout_ns,
 			      tcpx_status (*body)(struct net_setup *))
 {
@@ -225,8 +227,8 @@ static tcpx_status plugin_run(struct net_plugin *plugin, const char *stage, int6
 	return status ? status : net_setup_wait(setup, NULL);
 }
 
-/* Returns another image of the object, which was loaded by another path, or NULL if there is none.
- * Called under images.lock. */
+/* Returns the image of the same object that was loaded earlier by another path, or NULL. Called
+ * under images.lock. */
 static struct net_plugin *find_same(const struct net_plugin *plugin)
 {
 	struct list_node *node;
@@ -248,9 +250,9 @@ static void image_keep(struct net_plugin *plugin)
 }
 
 /* Loads the object at `resolved` and adds its image to the list. *out_plugin is that image, or an
- * older image of the same object that was loaded by another path. If loading timed out, the error
- * is returned, and *out_plugin is set all the same, to an image that the caller must mark as
- * failed. After other errors *out_plugin is unchanged. Called under images.lock. */
+ * older image of the same object that was loaded by another path. If loading times out, returns
+ * ERR_TIMED_OUT and sets *out_plugin to an image that the caller must mark as failed. After other
+ * errors *out_plugin is unchanged. Called under images.lock. */
 static tcpx_status image_load(const struct net_plugin_opts *opts, const char *path,
 			      const char *resolved, struct net_plugin **out_plugin)
 {
@@ -286,7 +288,8 @@ static tcpx_status image_load(const struct net_plugin_opts *opts, const char *pa
 	return TCPX_OK;
 }
 
-/* Asks before_start, then calls init, at most once for each image. Called under images.lock. */
+/* Calls before_start and, unless that fails, the plugin's init. Called under images.lock, for an
+ * image whose init was not called yet. */
 static tcpx_status image_start(const struct net_plugin_opts *opts, struct net_plugin *plugin)
 {
 	tcpx_status status = TCPX_OK;
@@ -335,8 +338,9 @@ static tcpx_status image_resolve(const char *path, char *out, size_t bytes)
 	return TCPX_OK;
 }
 
-/* Finds the plugin's file: at *path, or if that is not given, at TCPX_PLUGIN_PATH or second_place.
- * *path becomes the path in use; resolved gets that path without symbolic links. */
+/* Finds the plugin's file at *path. If that is NULL or empty, tries the value of TCPX_PLUGIN_PATH
+ * and, if that is only the default and there is no such file, second_place. Sets *path to the path
+ * in use, and `resolved` to that path without symbolic links. */
 static tcpx_status image_locate(const char **path, char *resolved, size_t bytes)
 {
 	if (*path && **path)
@@ -390,8 +394,8 @@ void net_plugin_put(struct net_plugin *plugin)
 
 void net_plugin_describe(struct net_plugin *plugin, struct net_plugin_info *out_info)
 {
-	/* Read before leaked: a returning thread counts its leak before it decrements abandoned, so
-	 * if abandoned is 0 here, leaked is complete. */
+	/* `abandoned` is read before `leaked`. A late thread counts its leak before it decrements
+	 * `abandoned`. So if `abandoned` is 0 here, `leaked` is complete. */
 	unsigned abandoned = atomic_load_explicit(&plugin->abandoned, memory_order_acquire);
 	struct net_plugin_info info = {
 		.version = plugin->adapter->version,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plugin channel: the operations of a stream channel over a guide and two comms. */
+/* A plugin channel: implements the operations of a channel with a guide and two comms. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,8 +19,8 @@ static tcpx_status messages_fail(struct messages *m, tcpx_status status)
 	return status;
 }
 
-/* Copies bytes of the stream to the memory of recv's caller. Returns how many bytes were copied:
- * fewer if that memory has vanished. */
+/* Copies bytes of the stream to the memory of recv's caller. Returns the number of bytes copied,
+ * which is less than `bytes` if that memory has vanished. */
 static uint32_t messages_copy_out(const struct messages *m, void *to, const void *from,
 				  uint32_t bytes)
 {
@@ -31,8 +31,8 @@ static uint32_t messages_copy_out(const struct messages *m, void *to, const void
 }
 
 /* net_ops.recv: lets the plugin progress, then copies as much of the stream as is ready and fits.
- * ERR_INVALID: the caller's memory has vanished. Errors of the channel are returned after the bytes
- * that arrived before them. */
+ * Returns ERR_INVALID if the caller's memory has vanished. The error with which the guide
+ * ended is returned after all bytes that arrived before. Other errors are not delayed. */
 static tcpx_status messages_recv(struct net_chan *chan, const struct iovec *iov, int niov,
 				 size_t *out_bytes)
 {
@@ -78,8 +78,9 @@ static tcpx_status messages_send(struct net_chan *chan, const struct iovec *iov,
 	return m->o.guide->ops->send(m->o.guide, iov, niov, out_bytes);
 }
 
-/* Called when the plugin did not accept a message to send. IN_PROGRESS: the caller tries again;
- * ERR_CHANNEL_LOST: the plugin has accepted none for the message timeout. */
+/* Called when the plugin did not accept a message to send. Returns IN_PROGRESS if the caller must
+ * try again. Returns ERR_CHANNEL_LOST if the plugin has accepted no message for the message
+ * timeout. */
 static tcpx_status messages_put_off(struct messages *m)
 {
 	int64_t now_ns = clock_now_ns();
@@ -95,7 +96,7 @@ static tcpx_status messages_put_off(struct messages *m)
 		(long long)((now_ns - since_ns) / CLOCK_MS_NS));
 }
 
-/* net_message_ops.post: gives the payload of a frame to the plugin as the next message of the
+/* net_message_ops.post: passes the payload of a frame to the plugin, as the next message of the
  * comm `out`. */
 static tcpx_status messages_post(struct net_chan *chan, void *mr, const void *data,
 				 const struct frame *frame)
@@ -127,8 +128,8 @@ static tcpx_status messages_post(struct net_chan *chan, void *mr, const void *da
 	return messages_fail(m, status);
 }
 
-/* Finds the message of the frame with that sequence number among those that the user may take;
- * NULL: it is not there. */
+/* Returns the message of the frame with that sequence number, or NULL if it is not among the
+ * messages that the user may take. */
 static struct taken *taken_find(struct messages *m, uint64_t seq)
 {
 	for (uint64_t i = m->gives; i < m->takes; i++)
@@ -164,9 +165,9 @@ static tcpx_status messages_take(struct net_chan *chan, uint64_t seq,
 	return TCPX_OK;
 }
 
-/* net_message_ops.give: the user no longer reads the message of that frame. Messages may be given
- * back in any order, but are consumed in the order of their frames: a message is kept until all
- * earlier ones have been given back. */
+/* net_message_ops.give: the user no longer reads the message of that frame. The user may give
+ * messages back in any order. The plugin gets them back (consumed) in the order of their frames, so
+ * a message is kept until all earlier ones have been given back. */
 static void messages_give(struct net_chan *chan, uint64_t seq)
 {
 	struct messages *m = messages_of(chan);
@@ -188,8 +189,8 @@ static void messages_give(struct net_chan *chan, uint64_t seq)
 	}
 }
 
-/* Whether arm must forbid sleep: recv has bytes or an error to return, a frame of the guide is
- * not handled yet, or messages are not done, which progress only when recv calls the plugin. */
+/* Whether arm must forbid sleep: recv has bytes or an error to return, a frame of the guide is not
+ * handled yet, or a message is not done. Messages progress only when recv calls the plugin. */
 static bool messages_must_poll(struct messages *m)
 {
 	if (m->failed != TCPX_OK || m->posted || m->sending || messages_ready(m))
@@ -243,7 +244,7 @@ static void messages_info(const struct net_chan *chan, struct net_chan_info *out
 		out_info->stuck_ns = (uint64_t)(clock_now_ns() - sent_ns);
 #define COUNT(name)                                                                                \
 	(out_info->messages.name = atomic_load_explicit(&m->counts.name, memory_order_relaxed))
-	/* Later stages are read first, so that no stage shows more messages than the one before
+	/* Later stages are read first, so that no stage shows more messages than the stage before
 	 * it. */
 	COUNT(sends_done), COUNT(sends_posted);
 	COUNT(consumed), COUNT(unpacked), COUNT(done), COUNT(posted);

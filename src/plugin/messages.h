@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plugin channel: its frames travel on a stream channel, the guide, and the payloads of frames
- * with FRAME_F_MSG through a comm in each direction; the payload of the k-th such frame is the
- * comm's k-th message.
+ * A plugin channel. Its frames travel on a stream channel, the guide. The payloads of frames with
+ * FRAME_F_MSG travel through two comms, one for each direction: the payload of the k-th such frame
+ * is the k-th message of the comm.
  *
- * If messages arrive in a bounce buffer (net_messages_opts.bounce without whole), the user of the
- * channel receives a stream in which each payload, with a trailer, follows its frame's header: recv
- * copies the payload out of the buffer. Otherwise the stream has headers only, and the user gets
- * the message of a frame with net_message_ops.take. An ACK, which has no sequence number, overtakes
- * frames that wait for their message, unless one of them is a NACK.
+ * If messages arrive in a bounce buffer (`bounce` is set, and `whole` is not), the user of the
+ * channel receives a stream in which each payload, with a trailer, follows the header of its frame.
+ * recv copies the payload out of the buffer. Otherwise the stream has headers only, and the user
+ * gets the message of a frame with net_message_ops.take. An ACK, which has no sequence number,
+ * overtakes frames that wait for their message, unless one of these frames is a NACK.
  *
- * Invariants: a receive is posted after its frame has arrived, never before, so an idle channel has
- * nothing posted. Messages are taken and consumed in the order of their frames. A message that is
- * late, or whose length differs from its frame's, ends the channel.
+ * Invariants: the receive of a message is posted only after its frame has arrived, so an idle
+ * channel has no receive posted. Messages are received and consumed in the order of their frames. A
+ * message that is late, or has another length than its frame says, ends the channel.
  *
  * Threads: one thread owns both directions of the channel and drives both comms. While anything is
  * posted, arm returns 1 (do not sleep), because the plugin progresses only when recv calls it.
@@ -26,27 +26,27 @@
 #include "net/net.h"
 
 struct net_messages_opts {
-	struct net_chan *guide;	   /* owned by the channel on success */
-	struct net_comm *out, *in; /* owned by the caller; closed after the channel */
-	/* most received messages that are announced and not consumed; 1 to 16 */
+	struct net_chan *guide;	   /* owned by the channel after success */
+	struct net_comm *out, *in; /* owned by the caller, who closes them after the channel */
+	/* most messages, 1 to 16, that are announced and not consumed */
 	uint32_t window;
 	uint32_t message_bytes; /* size of the largest message */
-	/* Host memory of the caller, window * message_bytes bytes. NULL: messages arrive as
-	 * fragments in a page pool, which meta, pool, pool_bytes and landing describe, and the user
-	 * takes them (net_message_ops.take). */
+	/* Host memory of the caller, window * message_bytes bytes. If NULL, messages arrive as
+	 * fragments in a page pool, which `meta`, `pool`, `pool_bytes` and `landing` describe, and
+	 * the user takes them (net_message_ops.take). */
 	uint8_t *bounce;
 	bool whole; /* messages arrive in `bounce`, and the user takes each as one fragment */
 	const struct ncclnet_queue_meta *meta; /* device queue of the comm `in`, at a CPU address */
 	uint64_t pool, pool_bytes;	       /* address and size of the page pool */
 	void *landing; /* GPU memory of message_bytes bytes, which the plugin only checks */
-	/* registration of `bounce`, or of `landing`, with the comm `in` */
+	/* registration of `bounce`, or else of `landing`, with the comm `in` */
 	struct net_mr *bounce_mr;
-	/* most time for an announced message to arrive, and for the plugin to send one */
+	/* time limit for an announced message to arrive, and for the plugin to send a message */
 	int64_t timeout_ns;
 };
 
-/* Makes the channel. The mr that its net_message_ops.post takes is a struct net_mr of the comm
- * `out`. ERR_INVALID: a window, size or timeout out of range; ERR_NO_MEMORY. */
+/* Makes the channel. The `mr` argument of its net_message_ops.post is a struct net_mr of the comm
+ * `out`. Returns ERR_INVALID if the window, size or timeout is out of range, or ERR_NO_MEMORY. */
 tcpx_status net_messages_open(const struct net_messages_opts *opts,
 			      struct net_chan **out_chan) TCPX_MUST_CHECK;
 

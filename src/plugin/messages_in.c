@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The receiving side of a plugin channel: frames of the guide and the messages they announce. */
+/* The receiving side of a plugin channel: frames of the guide and the messages that they
+ * announce. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,14 +10,14 @@
 #include "plugin/messages_priv.h"
 #include "wire/frame_codec.h"
 
-/* After 1 / STUCK_PARTS of the message timeout without an arrival, the receives of this channel no
+/* If nothing arrives for 1 / STUCK_PARTS of the message timeout, the receives of this channel no
  * longer keep other users of the page pool waiting. */
 #define STUCK_PARTS 8
 
-/* Handles one complete frame of the guide. An ACK replaces one that recv has not returned yet; any
- * other frame goes to the end of waiting. IN_PROGRESS: an ACK that cannot be taken now, so the
- * frame stays in the guide's buffer. ERR_PROTOCOL: such a frame is not allowed on a plugin
- * channel. */
+/* Handles one complete frame of the guide. An ACK replaces an earlier ACK that recv has not begun
+ * to return. Any other frame goes to the end of `waiting`. Returns IN_PROGRESS for an ACK that
+ * cannot be taken now, which stays in the guide's buffer. Returns ERR_PROTOCOL for a frame that is
+ * not allowed on a plugin channel. */
 static tcpx_status guide_take_frame(struct messages *m, const uint8_t *header)
 {
 	struct waiting *w = waiting_at(m, m->count);
@@ -58,7 +59,7 @@ static tcpx_status guide_take_frame(struct messages *m, const uint8_t *header)
 	return TCPX_OK;
 }
 
-/* Handles the complete frames in the guide's buffer, as far as waiting has free entries. */
+/* Handles the complete frames in the guide's buffer, as long as `waiting` has a free entry. */
 static tcpx_status guide_take_frames(struct messages *m)
 {
 	uint32_t used = 0;
@@ -74,8 +75,8 @@ static tcpx_status guide_take_frames(struct messages *m)
 	return status < 0 ? status : TCPX_OK;
 }
 
-/* Reads frames from the guide and handles them, until no more have arrived or waiting is full. If
- * the guide ends, that is not an error yet: m->ended keeps its status. */
+/* Reads frames from the guide and handles them, until no more have arrived or `waiting` is full.
+ * The end of the guide is not an error yet: m->ended keeps the status. */
 static tcpx_status guide_read(struct messages *m)
 {
 	tcpx_status status = guide_take_frames(m);
@@ -89,14 +90,14 @@ static tcpx_status guide_read(struct messages *m)
 			m->have += (uint32_t)got;
 			status = guide_take_frames(m);
 		} else if (status < 0) {
-			m->ended = status; /* recv returns it after the frames that wait */
+			m->ended = status; /* recv returns it after the waiting frames */
 			return TCPX_OK;
 		}
 	}
 	return status < 0 ? status : TCPX_OK;
 }
 
-/* The address that is passed to irecv for the frame's message. */
+/* Returns the address that is passed to irecv for the frame's message. */
 static void *waiting_place(const struct messages *m, const struct waiting *w)
 {
 	return m->o.bounce ? m->o.bounce + (size_t)w->slot * m->o.message_bytes : m->o.landing;
@@ -114,7 +115,7 @@ static void trace_receive(const struct waiting *w)
 }
 
 /* Posts receives for the messages of arrived frames, in the order of the frames, until one cannot
- * be posted now. Any status but OK ends the channel. */
+ * be posted now. An error ends the channel. */
 static tcpx_status post_receives(struct messages *m)
 {
 	for (uint32_t i = 0; i < m->count; i++) {
@@ -143,7 +144,8 @@ static tcpx_status post_receives(struct messages *m)
 	return TCPX_OK;
 }
 
-/* The frame of the oldest message that is not done, if its receive is posted; otherwise NULL. */
+/* Returns the frame of the oldest message that is not done. Returns NULL if there is none, or if
+ * its receive is not posted. */
 static struct waiting *oldest_posted(struct messages *m)
 {
 	for (uint32_t i = 0; i < m->count; i++) {
@@ -155,7 +157,7 @@ static struct waiting *oldest_posted(struct messages *m)
 	return NULL;
 }
 
-/* Tells the page pool in which fragments the message of a frame arrived. */
+/* Reports to the page pool the fragments in which a frame's message arrived. */
 static void receive_count_pages(struct messages *m, const struct waiting *w)
 {
 	unsigned slot = net_comm_slot(m->o.in, w->number);
@@ -166,7 +168,7 @@ static void receive_count_pages(struct messages *m, const struct waiting *w)
 			   count < NCCLNET_QUEUE_PIECES ? count : NCCLNET_QUEUE_PIECES, m->came_ns);
 }
 
-/* Marks the frames whose receives are done. Any status but OK ends the channel. */
+/* Marks the frames whose receives are done. An error ends the channel. */
 static tcpx_status poll_received(struct messages *m)
 {
 	while (m->posted) {
@@ -214,8 +216,8 @@ static const char *frame_op_name(uint8_t frame_type)
 	return frame_type == FRAME_RDATA ? "READ" : frame_type == FRAME_SDATA ? "SEND" : "WRITE";
 }
 
-/* Sets the error for a message that is late, and returns its status. `of` is the message's frame,
- * `what` says what was not done in time, `hint` is a possible cause, or "". */
+/* Sets the error for a message that is late, and returns its status. `of` describes the message,
+ * `what` says what was not done in time, and `hint` is a possible cause or "". */
 static tcpx_status message_stalled(const struct messages *m, uint64_t number, const struct sent *of,
 				   const char *what, const char *hint)
 {
@@ -229,8 +231,8 @@ static tcpx_status message_stalled(const struct messages *m, uint64_t number, co
 		hint);
 }
 
-/* Writes a hint if fewer pages of the pool were seen than the message needs: with a pool that is
- * too small the plugin never completes a receive, and reports no error. Otherwise writes "". */
+/* Writes a hint if fewer pages of the pool have been seen than the message needs, otherwise "". If
+ * a pool is too small, the plugin never completes the receive and reports no error. */
 static void receive_pool_hint(const struct messages *m, uint32_t bytes, char *out, size_t size)
 {
 	struct messages_pool_info info;
@@ -260,8 +262,8 @@ static tcpx_status receive_stalled(struct messages *m)
 }
 
 /* Returns an error if the oldest receive or send takes longer than the message timeout, because a
- * plugin may stall without an error. A receive that takes longer than 1 / STUCK_PARTS of it is
- * reported to the pool. */
+ * plugin may stall without an error. A receive that takes longer than 1 / STUCK_PARTS of the
+ * timeout is reported to the page pool. */
 static tcpx_status messages_check_time(struct messages *m)
 {
 	int64_t now = m->posted || m->sending ? clock_now_ns() : 0;
@@ -292,8 +294,8 @@ tcpx_status messages_move(struct messages *m)
 	return status == TCPX_OK ? messages_check_time(m) : status;
 }
 
-/* Whether an ACK is next in the stream. An ACK overtakes waiting frames, but neither a NACK nor a
- * frame that recv has returned in part. */
+/* Whether an ACK is next in the stream. An ACK overtakes waiting frames, unless one of them is a
+ * NACK or recv has returned a part of one. */
 static bool ack_next(const struct messages *m)
 {
 	return m->in_ack || (m->acked && !m->nacks && m->part == PART_HEADER && !m->at);
@@ -324,8 +326,8 @@ uint32_t messages_next(struct messages *m, const uint8_t **out_bytes)
 	return bytes[m->part] - m->at;
 }
 
-/* Removes the first waiting frame, which recv has returned completely. Its message is consumed if
- * recv has copied it; otherwise the user may take it from now on. */
+/* Removes the first waiting frame, which recv has returned completely. If recv has copied the
+ * frame's message, the message is consumed; otherwise the user may take it from now on. */
 static tcpx_status frame_end(struct messages *m)
 {
 	struct waiting *w = waiting_at(m, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits the receives that are posted into a page pool, which all channels of a GPU share. */
+/* Limits how many receives are posted into a page pool. All channels of a GPU share the pool. */
 #include "plugin/messages_pool.h"
 
 #include <pthread.h>
@@ -8,21 +8,21 @@
 #include "base/clock.h"
 #include "base/error.h"
 
-/* A user that has not asked for pages for that long keeps no other user waiting. */
+/* A user that has not asked for pages for this time keeps no other user waiting. */
 #define SILENT_NS (10 * CLOCK_MS_NS)
 #define WORD_BITS 64u
 
 struct messages_pool {
-	struct list_node node; /* in the list `pools`; pools_lock guards it and `refs` */
+	struct list_node node; /* in the list `pools`; pools_lock guards `node` and `refs` */
 	uint64_t at, bytes;
 	unsigned refs;
-	pthread_mutex_t lock;	/* guards what follows */
+	pthread_mutex_t lock;	/* guards the members below */
 	struct list_node turns; /* users that wait for pages, longest wait first */
-	uint64_t *seen;		/* a bit per page; 1: a fragment was seen in the page */
-	/* known: bits set in seen; posted: pages of the receives that are not done, of all users
-	 * that are not stuck; full_bytes: sum over the users */
+	uint64_t *seen;		/* one bit per page, set if a fragment was seen in the page */
+	/* known: number of bits set in `seen`; posted: pages reserved for receives that are not
+	 * done, of users that are not stuck; full_bytes: sum over all users */
 	uint64_t known, posted, full_bytes;
-	/* pages and bytes of the message with most pages per byte */
+	/* pages and bytes of the message that had the most pages per byte */
 	uint64_t worst_pages, worst_bytes;
 	int64_t done_ns; /* when the last message was done */
 };
@@ -119,8 +119,8 @@ void messages_pool_leave(struct messages_pool_user *user)
 	free(pool);
 }
 
-/* The number of pages that a message of that size needs if it has as many fragments per byte as the
- * worst message seen so far. */
+/* Returns the number of pages that a message of that size needs if it has as many fragments per
+ * byte as the worst message seen so far. */
 static uint64_t pool_pages_needed(const struct messages_pool *pool, uint64_t bytes)
 {
 	return (bytes * pool->worst_pages + pool->worst_bytes - 1) / pool->worst_bytes;
@@ -166,11 +166,11 @@ uint64_t messages_pool_take(struct messages_pool_user *user, uint64_t bytes, int
 	return pages;
 }
 
-/* Ends the reservation of pages for a receive. A user that was stuck counts again. Called under
+/* Ends the reservation of pages for a receive. Marks the user as not stuck. Called under
  * pool->lock. */
 static void pool_give_back(struct messages_pool_user *user, uint64_t pages)
 {
-	if (user->stuck) { /* its posted pages count again */
+	if (user->stuck) { /* pool->posted counts the user's pages again */
 		user->stuck = false;
 		user->pool->posted += user->posted;
 	}
@@ -185,7 +185,7 @@ void messages_pool_untake(struct messages_pool_user *user, uint64_t pages)
 	pthread_mutex_unlock(&user->pool->lock);
 }
 
-/* Marks the pages of the fragments as seen. */
+/* Marks the pages in which the fragments lie as seen. */
 static void pool_look_at(struct messages_pool *pool, const struct base_frag *frags, uint64_t nfrags)
 {
 	for (uint64_t i = 0; i < nfrags; i++) {
@@ -213,8 +213,8 @@ void messages_pool_done(struct messages_pool_user *user, uint64_t pages, uint64_
 		pool->worst_pages = nfrags;
 		pool->worst_bytes = bytes;
 	}
-	if (pool->known <
-	    pool_pages_needed(pool, pool->full_bytes)) /* otherwise enough pages are known */
+	/* Once enough pages for all users are known, no more are recorded. */
+	if (pool->known < pool_pages_needed(pool, pool->full_bytes))
 		pool_look_at(pool, frags, nfrags);
 	pthread_mutex_unlock(&pool->lock);
 }

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits the receives that are posted into a page pool, which all channels of a GPU share.
+ * Limits how many receives are posted into a page pool. All channels of a GPU share the pool.
  *
  * A plugin fills the pages of several messages at once. If the pool has fewer pages than the posted
- * receives need, each receive holds some of them and none completes; a posted receive cannot be
- * taken back. The number of pages that are left for this process is not known: the driver reports
- * only the size of the pool's memory.
+ * receives need, each receive holds some pages and none completes. A posted receive cannot be taken
+ * back. How many pages are left for this process is not known, because the driver reports only the
+ * size of the pool's memory.
  *
- * So the receives that are posted and not done may need at most as many pages as the pool is known
- * to have: the number of different pages in which fragments were seen. A page that none of these
- * receives holds belongs to a message that is done, and is free again when that message is copied
- * out. One receive may always be posted, so new pages are seen and the bound grows.
+ * So the receives that are posted and not done may together need at most as many pages as are
+ * known: the number of different pages in which fragments were seen. A known page that none of
+ * these receives holds belongs to a message that is done, and is free again when that message is
+ * copied out. One receive may always be posted, so new pages are seen and the limit grows.
  *
  * Threads: any thread may call; a user belongs to the thread that drives its channel's comms.
  */
@@ -34,35 +34,35 @@ struct messages_pool_user {
 	struct messages_pool *pool;
 	struct list_node turn; /* in pool->turns while the user waits for pages */
 	int64_t asked_ns;      /* time of its last messages_pool_take */
-	uint64_t full_bytes;   /* most bytes of its receives that are posted at once */
+	uint64_t full_bytes;   /* most bytes that the user may have posted at once */
 	uint64_t posted;       /* pages of its receives that are not done */
-	/* see messages_pool_stuck(): the pool's count leaves out the pages in posted */
+	/* set by messages_pool_stuck(): the pool's count leaves out this user's pages */
 	bool stuck;
 };
 
-/* Joins the pool that has that address and size; it is made if this is its first user. full_bytes:
- * most bytes that the user posts at once. ERR_NO_MEMORY. */
+/* Joins the pool that has that address and size. The first user's call makes the pool. `full_bytes`
+ * is the most bytes that the user posts at once. Returns OK or ERR_NO_MEMORY. */
 tcpx_status messages_pool_join(struct messages_pool_user *user, uint64_t at, uint64_t bytes,
 			       uint64_t full_bytes) TCPX_MUST_CHECK;
 void messages_pool_leave(struct messages_pool_user *user); /* does nothing if user has not joined */
 
-/* Reserves pages for a receive of that many bytes. Returns their number if the receive may be
- * posted now. 0: it may not; the user waits for its turn and must ask again. */
+/* Reserves pages for a receive of that many bytes. Returns the number of pages if the receive may
+ * be posted now. Otherwise returns 0; the user then waits for its turn, and must call again. */
 uint64_t messages_pool_take(struct messages_pool_user *user, uint64_t bytes, int64_t now_ns);
 /* Returns the pages of a receive that was not posted after all. */
 void messages_pool_untake(struct messages_pool_user *user, uint64_t pages);
-/* Reports that a receive is done: its reserved pages, the length of its message, and the fragments
- * in which the message arrived. */
+/* Reports that a receive is done. `pages` were reserved for it, `bytes` is the length of its
+ * message, and `frags` are the fragments in which the message arrived. */
 void messages_pool_done(struct messages_pool_user *user, uint64_t pages, uint64_t bytes,
 			const struct base_frag *frags, uint64_t nfrags, int64_t now_ns);
-/* Reports that nothing arrived for the user's oldest receive for `after_ns`: until one of its
- * receives is done, the user posts nothing and keeps no other user from posting. If no user
- * received anything in that time, the known size of the pool is reset. */
+/* Reports that nothing arrived for the user's oldest receive for `after_ns`. Until one of its
+ * receives is done, the user gets no pages and keeps no other user waiting. If no user received
+ * anything in that time, the known size of the pool is reset to 0. */
 void messages_pool_stuck(struct messages_pool_user *user, int64_t now_ns, int64_t after_ns);
 
 struct messages_pool_info {
 	uint64_t known;	 /* different pages seen so far */
-	uint64_t posted; /* pages of receives that are not done, of all users that are not stuck */
+	uint64_t posted; /* pages of receives that are not done, of users that are not stuck */
 	uint64_t need;	 /* pages that a message of the given size needs */
 };
 void messages_pool_info(const struct messages_pool_user *user, uint64_t bytes,

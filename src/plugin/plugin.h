@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Foreign transport plugins (ncclNet, versions 6 to 12): the one header that the layers above
- * include. What each part promises is in its own header:
+ * Foreign transport plugins (ncclNet, versions 6 to 12). Higher layers include only this header.
+ * Each part of plugin/ is described in its own header:
  *
  *   image.h     a plugin's shared object: found, loaded, started once, described
  *   setup.h     operations that take time, on threads of their own: listen to close, registrations

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The logger of a plugin: filters as NCCL does, forwards to the library's log, keeps the last
- * warning. */
+/* The function to which a plugin logs. It filters lines as NCCL does, writes them to the library's
+ * log, and keeps the last warning. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static const struct {
 	[NCCLNET_LOG_TRACE] = {"TRACE", TCPX_LOG_TRACE},
 };
 
-/* images[i] receives the lines of the i-th logger; set before the plugin gets the logger. */
+/* images[i] receives the lines of logger i. It is set before the plugin gets the logger. */
 static struct net_plugin_log *_Atomic images[NET_PLUGIN_IMAGES];
 static struct net_plugin_filter filter;
 static pthread_once_t filter_once = PTHREAD_ONCE_INIT;
@@ -95,7 +95,7 @@ int net_plugin_filter_passes(const struct net_plugin_filter *is, int level, unsi
 static void filter_read(void)
 {
 	filter = net_plugin_filter_parse(getenv("NCCL_DEBUG"), getenv("NCCL_DEBUG_SUBSYS"));
-	/* lines that pass the filter must be visible */
+	/* The library must log at least the levels that pass the filter. */
 	if (filter.level >= NCCLNET_LOG_TRACE)
 		log_level_atleast(TCPX_LOG_TRACE);
 	else if (filter.level >= NCCLNET_LOG_INFO)
@@ -113,8 +113,8 @@ static void keep_warning(struct net_plugin_log *log, const char *line, bool show
 	pthread_mutex_unlock(&log->lock);
 }
 
-/* Whether the line is of level ABORT, or is a warning that begins with "fatal": a plugin logs
- * such a line before it ends the process. Such lines are shown whatever NCCL_DEBUG is. */
+/* Whether a plugin logs such a line before it ends the process: a line of level ABORT, or a warning
+ * that begins with "fatal". Such lines are shown whatever NCCL_DEBUG is. */
 static bool last_words(int level, const char *text)
 {
 	static const char mark[] = "fatal";
@@ -123,8 +123,8 @@ static bool last_words(int level, const char *text)
 	       (level == NCCLNET_LOG_WARN && !strncasecmp(text, mark, sizeof(mark) - 1));
 }
 
-/* Handles one line of the image with that logger function: filters it, logs it, and keeps a warning
- * for error texts whether it is logged or not. */
+/* Handles one line of the image whose logger has the index `slot`: filters the line and logs it.
+ * Keeps a warning for error texts, even if the warning is not logged. */
 static void take_line(unsigned slot, int level, unsigned long flags, const char *file, int line,
 		      const char *format, va_list args)
 {
@@ -162,7 +162,7 @@ static void take_line(unsigned slot, int level, unsigned long flags, const char 
 		va_end(args);                                                                      \
 	}
 #define LOGGER_NAME(n) logger_##n,
-/* In octal, so that pasted digits form consecutive numbers: 000 ... 037. */
+/* The numbers are octal, so that pasted digits form consecutive numbers: 000 ... 037. */
 #define LOGGERS_8(X, d)                                                                            \
 	X(0##d##0) X(0##d##1) X(0##d##2) X(0##d##3) X(0##d##4) X(0##d##5) X(0##d##6) X(0##d##7)
 #define LOGGERS(X) LOGGERS_8(X, 0) LOGGERS_8(X, 1) LOGGERS_8(X, 2) LOGGERS_8(X, 3)
@@ -177,9 +177,9 @@ ncclnet_logger net_plugin_logger(unsigned slot, struct net_plugin_log *log)
 	return loggers[slot];
 }
 
-/* Runs when the process ends. Logs the last warning of each plugin that is in use, if NCCL_DEBUG
- * suppressed it: the plugin may have ended the process, and the warning may say why. Does nothing
- * if the application has set a log sink, which may not be usable any more when the process ends. */
+/* Runs when the process ends. Logs the last warning of each plugin in use, if NCCL_DEBUG suppressed
+ * it: the plugin may have ended the process, and the warning may say why. Does nothing if the
+ * application has set a log sink, which may no longer be usable. */
 __attribute__((destructor)) static void say_last_words(void)
 {
 	for (unsigned i = 0; i < NET_PLUGIN_IMAGES && !log_sink_is_set(); i++) {

@@ -5,15 +5,16 @@
 
 struct net_plugin_filter {
 	int level; /* enum ncclnet_log_levels: lines of higher levels are dropped */
-	/* lines of other subsystems are dropped; bits NCCLNET_SUB_... */
+	/* bits NCCLNET_SUB_...; lines of other subsystems are dropped */
 	unsigned long subsystems;
 };
 
-/* Makes the filter for the values of NCCL_DEBUG and NCCL_DEBUG_SUBSYS; NULL: not set. */
+/* Makes the filter for the values of NCCL_DEBUG and NCCL_DEBUG_SUBSYS, which are NULL if not
+ * set. */
 struct net_plugin_filter net_plugin_filter_parse(const char *debug, const char *subsys);
 
-/* Whether a line of that level passes the filter; `flags` are the subsystems of the line, one of
- * which must be in the filter. */
+/* Whether a line of that level passes the filter. `flags` are the subsystems of the line; one of
+ * them must be in the filter. */
 int net_plugin_filter_passes(const struct net_plugin_filter *is, int level, unsigned long flags);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads a device's properties into a buffer larger than those of any version, and accepts them
- * only if they are plausible. So a table under another version's symbol is refused. */
+/* Reads a device's properties into a buffer larger than the properties of any version, and
+ * accepts them only if they are plausible. This refuses a table that has another version than
+ * its symbol. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -9,15 +10,15 @@
 
 #include "plugin/priv.h"
 
-/* fills the buffer beyond the properties, to detect a plugin that writes more */
+/* fills the buffer after the properties, to detect a plugin that writes too much */
 #define PROPS_BEYOND 0x5a
 #define PROPS_PAGE 4096u
 #define PROPS_SPEED_MAX 100000000 /* Mb/s */
 #define PROPS_P2P_MAX ((size_t)1 << 40)
 
 /* Copies a string of the plugin, cut to what fits. Returns -1 if the pointer is not valid. A system
- * call reads the string, so that a wrong pointer causes no fault; where seccomp forbids that call,
- * the pointer is trusted. */
+ * call reads the string, so that an invalid pointer causes no fault. If that call is not possible
+ * (seccomp), the pointer is trusted. */
 static int copy_string(const char *from, char *out, size_t bytes)
 {
 	size_t done = 0, end;
@@ -47,8 +48,8 @@ static int copy_string(const char *from, char *out, size_t bytes)
 	return 0;
 }
 
-/* Returns the name of the first number among the properties that is not plausible; NULL: all are.
- * The strings are not checked here. */
+/* Returns the name of the first number among the properties that is not plausible, or NULL. Does
+ * not check the strings. */
 static const char *implausible(const struct net_props *props)
 {
 	if (props->ptr_support & ~7 || !(props->ptr_support & NCCLNET_PTR_HOST))

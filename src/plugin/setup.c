@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations on threads of their own: started, waited for, abandoned, returned late. */
+/* Operations that run on threads of their own: how they start, end and are abandoned. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "plugin/setup_priv.h"
 #include "sys/cpu.h"
 
-#define LATE_LINES 1u /* log lines in 10 s for failures of abandoned operations */
+#define LATE_LINES 1u /* most log lines in 10 s about abandoned operations that failed */
 
 void net_cond_init(pthread_cond_t *cond)
 {
@@ -57,8 +57,9 @@ void net_setup_free(struct net_setup *setup)
 	free(setup);
 }
 
-/* Keeps the memory of an operation until its thread returns, or for good if the operation leaks:
- * the plugin may still write to that memory. The list keeps it reachable for leak checkers. */
+/* Keeps the memory of an operation until its thread returns, or for good if the operation leaks,
+ * because the plugin may still write to that memory. The list lets leak checkers find the
+ * memory. */
 static void setup_keep(struct net_setup *setup)
 {
 	struct net_plugin *plugin = setup->opts.plugin;
@@ -85,8 +86,8 @@ static void count_abandoned(struct net_plugin *plugin, int more)
 	pthread_mutex_unlock(&plugin->lost_lock);
 }
 
-/* Ends an operation whose thread has ended and whose result was taken or closed. If it leaks, its
- * memory is kept. */
+/* Ends an operation whose `body` has returned and whose result was taken or closed. Frees the
+ * operation, or keeps its memory if it leaks. */
 static void setup_end(struct net_setup *setup)
 {
 	if (!setup->leaks) {
@@ -97,7 +98,7 @@ static void setup_end(struct net_setup *setup)
 	setup_keep(setup);
 }
 
-/* Closes the result of an abandoned operation whose thread has ended. Runs on a thread that may
+/* Closes the result of an abandoned operation whose `body` has returned. Runs on a thread that may
  * block. The count of abandoned threads is decremented last, so that a reader that sees 0 also sees
  * what leaked. */
 static void setup_discard(struct net_setup *setup)
@@ -106,7 +107,7 @@ static void setup_discard(struct net_setup *setup)
 
 	if (!setup->status && setup->undo)
 		setup->undo(setup);
-	/* Log the error although nobody waits for it: when a setup fails, it fails at both ends,
+	/* The error is logged although no caller waits for it. A failed setup fails at both ends,
 	 * and only the end that fails later may know the cause. */
 	if (setup->status && setup->status != TCPX_ERR_TIMED_OUT &&
 	    log_allow(&plugin->late_log, LATE_LINES))
@@ -199,7 +200,7 @@ tcpx_status net_setup_late(struct net_setup *setup)
 	return setup_fail(setup, TCPX_ERR_TIMED_OUT, why);
 }
 
-/* Marks the operation as abandoned. Called under setup->lock. */
+/* Marks the operation as abandoned, and keeps its memory. Called under setup->lock. */
 static void setup_leave(struct net_setup *setup)
 {
 	setup->state = NET_SETUP_ABANDONED;
@@ -250,7 +251,8 @@ void net_setup_abandon(struct net_setup *setup)
 	running = setup->state == NET_SETUP_RUNNING;
 	setup_leave(setup);
 	pthread_mutex_unlock(&setup->lock);
-	/* If no thread can be started, the result stays open and counted as abandoned. */
+	/* If no thread can be started, the result stays open, and the operation stays counted as
+	 * abandoned. */
 	if (!running && !sys_thread_start(&thread, "tcpx-plugin", discard_main, setup))
 		pthread_detach(thread);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sending and receiving the first message of a comm, which is empty. */
+/* The exchange of the first message of a comm, which is empty. */
 #include <stdlib.h>
 #include <time.h>
 
 #include "base/clock.h"
 #include "plugin/setup_priv.h"
 
-/* Pause between two calls of the plugin, doubled each time: no event tells when to call again, and
- * progress may need calls of the peer. */
+/* Pause between two calls of the plugin, doubled each time. No event tells when to call again, and
+ * progress may need calls at the peer. */
 #define PAUSE_FIRST_NS 20000
 #define PAUSE_MAX_NS 1000000
 
@@ -15,7 +15,7 @@
 #define NOT_SENT "the plugin did not complete the send of its first message"
 #define NOT_ARRIVED "the peer's first message did not arrive"
 
-/* Notes what the operation waits for; if the operation is late, its error says so. */
+/* Records what the operation waits for, for the error text of a late operation. */
 static void setup_lacks(struct net_setup *setup, const char *what)
 {
 	setup->lacks_ns = clock_now_ns();
@@ -33,8 +33,8 @@ static tcpx_status first_post(struct net_setup *setup, struct net_mr *mr)
 			     &number);
 }
 
-/* Makes one call of the plugin: posts the message, or tests it. IN_PROGRESS: call again; OK: the
- * message was sent, or was received and consumed. */
+/* Makes one call of the plugin, which posts the message or tests it. Returns IN_PROGRESS if the
+ * caller must call again. Returns OK if the message was sent, or was received and consumed. */
 static tcpx_status first_step(struct net_setup *setup, struct net_mr *mr, bool *posted)
 {
 	struct net_comm *comm = setup->comm;
@@ -59,7 +59,8 @@ static tcpx_status first_step(struct net_setup *setup, struct net_mr *mr, bool *
 	return net_comm_consumed(comm, number);
 }
 
-/* Hides the first message from the later driver of the comm: the next one has number 0. */
+/* Hides the first message from the later driver of the comm, so that the next message has number
+ * 0. */
 static void first_forget(struct net_comm *comm)
 {
 	comm->before = comm->counts.posted;
@@ -89,8 +90,8 @@ static tcpx_status first_through(struct net_setup *setup, struct net_mr *mr)
 	return status;
 }
 
-/* Registers a page for the empty message: the plugin requires registered memory, but reads nothing
- * of it. */
+/* Registers a page for the empty message. The plugin requires registered memory, but does not read
+ * the page. */
 static tcpx_status first_memory(struct net_setup *setup, struct net_mr **out_mr)
 {
 	static _Alignas(NET_MR_PAGE) char page[NET_MR_PAGE];
@@ -135,7 +136,8 @@ static tcpx_status first_send_body(struct net_setup *setup)
 		status = net_mr_drop(setup, mr);
 		mr = NULL;
 	}
-	net_comm_unuse(comm, mr); /* the plugin may still use mr, which is closed with the comm */
+	/* After an error the plugin may still use `mr`, so it is kept until the comm is closed. */
+	net_comm_unuse(comm, mr);
 	return status;
 }
 

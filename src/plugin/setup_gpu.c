@@ -3,22 +3,25 @@
  * Makes a GPU current around calls of a plugin, and lets these calls run one at a time until the
  * GPU is ready.
  *
- * A TCPX plugin makes a GPU's page pool in the call that completes an accept, on the caller's
- * thread and without a lock: two such calls at the same time unmap each other's pages. Nothing else
- * makes the pool, so only an accept that returned a comm proves that it exists. It is not known in
- * advance which call of an accept completes it, so each call takes a turn and returns it at its
- * end: no turn is held while an operation waits for its peer. A call that does not return loses its
- * turn after half of the time that its operation had left, so that the GPU's other channels can
- * continue. docs/design/ncclnet.md says why two processes never wait for each other here.
+ * A TCPX plugin makes a GPU's page pool in the accept call that returns a comm, on the caller's
+ * thread and without a lock. Two such calls at the same time unmap each other's pages. No other
+ * call makes the pool. So a GPU is ready when an accept with it has returned a comm, and not
+ * before.
+ *
+ * Which call of an accept will return the comm is not known in advance. So each call takes a turn
+ * and gives it back at its end, and no turn is held while an operation waits for its peer. A call
+ * that does not return loses its turn after half of the time that its operation had left, so that
+ * the GPU's other channels can continue. docs/design/ncclnet.md says why two processes never wait
+ * for each other in a circle.
  */
 #include <stdio.h>
 
 #include "base/clock.h"
 #include "plugin/setup_priv.h"
 
-/* A call that makes no pool waits for its turn too, but only for that long: an accept that holds
- * the turn and blocks may need the connect of another process, and that process may in turn need a
- * connect of this process. */
+/* Longest wait for the turn by a call that makes no pool. The wait is limited because the holder of
+ * the turn may be an accept that blocks until another process connects, and that process may in
+ * turn need a connect of this process. */
 #define OTHERS_WAIT_NS (500 * CLOCK_MS_NS)
 
 static int64_t sooner_ns(int64_t a, int64_t b)
@@ -26,9 +29,9 @@ static int64_t sooner_ns(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* The GPU for whose turn the calls of an operation wait; -1: they need no turn. Without a GPU in
- * the options that is GPU 0, which is current on a new thread, if the plugin is of the type that
- * makes pools. */
+/* Returns the GPU for whose turn the calls of an operation wait, or -1 if they need no turn. If the
+ * options name no GPU and the plugin is of the type that makes pools, this is GPU 0, which is
+ * current on a new thread. */
 static int pool_gpu(const struct net_setup *setup)
 {
 	const struct net_setup_opts *opts = &setup->opts;
@@ -46,8 +49,8 @@ static bool gpu_ready(const struct net_plugin *plugin, int gpu)
 	       atomic_load_explicit(&plugin->gpus_ready, memory_order_acquire) >> gpu & 1;
 }
 
-/* Waits until the turn is free, its holder counts as stuck, the GPU is ready, or the operation
- * has waited as long as it may. Returns the current time. Called under first_lock. */
+/* Waits until the turn is free, its holder counts as stuck, the GPU is ready, or the operation may
+ * wait no longer. Returns the current time. Called under first_lock. */
 static int64_t turn_wait(struct net_setup *setup, int gpu)
 {
 	struct net_plugin *plugin = setup->opts.plugin;
@@ -66,8 +69,8 @@ static int64_t turn_wait(struct net_setup *setup, int gpu)
 }
 
 /* Takes the turn with the operation's GPU before a call of the plugin, unless the GPU is ready.
- * ERR_TIMED_OUT: an accept did not get it before the deadline. Other operations go on without it
- * after OTHERS_WAIT_NS. */
+ * Returns ERR_TIMED_OUT if an accept does not get the turn before its deadline. Other operations
+ * continue without the turn after OTHERS_WAIT_NS. */
 static tcpx_status turn_take(struct net_setup *setup, struct net_gpu_scope *scope)
 {
 	struct net_plugin *plugin = setup->opts.plugin;
@@ -109,7 +112,7 @@ static void turn_give(struct net_setup *setup, struct net_gpu_scope *scope)
 		return;
 	turn = &plugin->turns[pool_gpu(setup)];
 	pthread_mutex_lock(&plugin->first_lock);
-	/* if not, `setup` counted as stuck, and another operation took the turn */
+	/* If this operation counted as stuck, another one may have taken the turn. */
 	if (turn->holder == setup)
 		turn->holder = NULL;
 	pthread_cond_broadcast(&plugin->first_free);
@@ -152,7 +155,7 @@ void net_gpu_ready(struct net_setup *setup)
 					 memory_order_release);
 }
 
-/* Writes which operation has the turn that setup waits for. Called under first_lock. */
+/* Writes which operation has the turn for which `setup` waits. Called under first_lock. */
 static void turn_state(const struct net_setup *setup, int gpu, char *out, size_t size)
 {
 	const struct net_gpu_turn *turn = &setup->opts.plugin->turns[gpu];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registering memory with a comm, piece by piece, and deregistering it. */
+/* Registers memory with a comm, piece by piece, and deregisters it. */
 #include <stdlib.h>
 
 #include "plugin/setup_priv.h"
@@ -55,7 +55,8 @@ void net_comm_unuse(struct net_comm *comm, struct net_mr *mr)
 	pthread_mutex_unlock(&comm->lock);
 }
 
-/* Registers the first `all` pieces of mr->base; mr->npieces counts those that are registered. */
+/* Registers the first `all` pieces of mr->base. mr->npieces counts the pieces that are
+ * registered. */
 static tcpx_status register_pieces(struct net_setup *setup, struct net_mr *mr, unsigned all)
 {
 	struct net_comm *comm = mr->comm;
@@ -81,8 +82,8 @@ static tcpx_status register_pieces(struct net_setup *setup, struct net_mr *mr, u
 	return TCPX_OK;
 }
 
-/* Registers the memory and enters the registration into the comm's list. If the caller never takes
- * the result, the registration stays there until the comm is closed. */
+/* Registers the memory and adds the registration to the comm's list. If the caller never takes the
+ * result, the registration stays in that list until the comm is closed. */
 static tcpx_status register_body(struct net_setup *setup)
 {
 	struct net_mr *mr = setup->mr;
@@ -157,8 +158,8 @@ tcpx_status net_register_start(const struct net_setup_opts *opts, struct net_com
 	return status;
 }
 
-/* Runs on the operation's thread; net_deregister_start has removed the registration from its
- * list. */
+/* Deregisters the memory. net_deregister_start() has already removed the registration from the
+ * comm's list. */
 static tcpx_status deregister_body(struct net_setup *setup)
 {
 	struct net_comm *comm = setup->mr->comm;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making and closing comms: listen, connect, accept, close. */
+/* Operations that make and close comms: listen, connect, accept, close. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "plugin/setup_priv.h"
 
-/* Pause after a connect or accept that returned no comm, doubled each time: no event tells when to
+/* Pause after a connect or accept that returned no comm, doubled each time. No event tells when to
  * call again. */
 #define RETRY_FIRST_NS 100000
 #define RETRY_MAX_NS 5000000
@@ -65,7 +65,7 @@ static struct net_comm *comm_new(const struct net_setup_opts *opts, bool sends)
 	return comm;
 }
 
-/* Calls the plugin's connect once. If it returns 0 and sets no comm, it must be called again. */
+/* Calls the plugin's connect once. If it returns 0 and sets no comm, the caller must call again. */
 static ncclnet_result call_connect(struct net_setup *setup)
 {
 	struct net_comm *comm = setup->comm;
@@ -75,7 +75,7 @@ static ncclnet_result call_connect(struct net_setup *setup)
 				    comm->handle, &comm->comm, &device);
 }
 
-/* Calls the plugin's accept once. If it returns 0 and sets no comm, it must be called again. */
+/* Calls the plugin's accept once. If it returns 0 and sets no comm, the caller must call again. */
 static ncclnet_result call_accept(struct net_setup *setup)
 {
 	struct net_comm *comm = setup->comm;
@@ -90,8 +90,9 @@ static ncclnet_result call_accept(struct net_setup *setup)
 	return rc;
 }
 
-/* Repeats the call until it gives a comm, fails, or the deadline passes. If it gives up between
- * two calls, setup->leaks is set, because the plugin still works on the connection. */
+/* Repeats `call` until it returns a comm or an error, the deadline passes, or the operation is
+ * abandoned. If it gives up after a call, setup->leaks is set, because the plugin still works on
+ * the connection. */
 static tcpx_status retry_until_comm(struct net_setup *setup,
 				    ncclnet_result (*call)(struct net_setup *))
 {
@@ -131,7 +132,8 @@ void net_setup_warn(struct net_setup *setup, const char *call, ncclnet_result rc
 			 net_plugin_result(rc));
 }
 
-/* Closes and frees the listener of the operation. Returns the plugin's result. */
+/* Closes and frees the listener of the operation. Returns the plugin's result. If the GPU cannot be
+ * made current, returns NCCLNET_ERR_CUDA and keeps the listener. */
 static ncclnet_result listener_close(struct net_setup *setup)
 {
 	struct net_plugin *plugin = setup->opts.plugin;
@@ -225,8 +227,8 @@ tcpx_status net_unlisten_start(const struct net_setup_opts *opts, struct net_lis
 	return net_setup_run(setup, out_setup);
 }
 
-/* Consumes received messages that nobody wants any more, in order, so that their pages are free
- * again. */
+/* Consumes the received messages that are done, in order, because the user no longer reads them.
+ * Their pages are then free again. */
 static void consume_rest(struct net_comm *comm)
 {
 	struct net_comm_counts *counts = &comm->counts;
@@ -240,9 +242,9 @@ static void consume_rest(struct net_comm *comm)
 	}
 }
 
-/* Waits until no other operation uses the comm. ERR_TIMED_OUT: one still does at the deadline, such
- * as a registration that is stuck in the plugin; then the comm is not closed and its memory stays
- * (leaks). */
+/* Waits until no other operation uses the comm. Returns ERR_TIMED_OUT if one still does at the
+ * deadline, such as a registration that is stuck in the plugin. Then setup->leaks is set: the comm
+ * is not closed, and its memory stays allocated. */
 static tcpx_status comm_alone(struct net_setup *setup)
 {
 	struct net_comm *comm = setup->comm;
@@ -270,18 +272,19 @@ static tcpx_status drop_all(struct net_setup *setup)
 	return status;
 }
 
-/* Whether the registrations are dropped after the comm is closed, and not before it as NCCL does.
- * While a request is under way, TCPX's helper threads use registrations until close has joined
- * them. TCPX's deregMr does not use the comm, so it may be called later. */
+/* Whether the registrations are dropped after the comm is closed, instead of before, as in NCCL.
+ * While a request is under way, TCPX's own threads use registrations until close has joined these
+ * threads. TCPX's deregMr does not use the comm, so it may be called after close. */
 static int drops_last(const struct net_comm *comm)
 {
 	return comm->counts.posted != comm->counts.done &&
 	       comm->plugin->devices[comm->dev].device_type == NCCLNET_DEVICE_UNPACK;
 }
 
-/* Closes a comm: waits until no operation uses it, consumes what is done, drops the registrations
- * and calls the plugin's close, in the order that drops_last tells, and frees the comm. If the comm
- * cannot be closed in time, it stays with its memory (leaks). */
+/* Closes a comm: waits until no operation uses it and consumes the messages that are done. Then
+ * drops the registrations and calls the plugin's close, in the order that drops_last() says, and
+ * frees the comm. If the comm cannot be closed in time, its memory stays allocated
+ * (setup->leaks). */
 static tcpx_status comm_shut(struct net_setup *setup)
 {
 	struct net_comm *comm = setup->comm;
@@ -325,7 +328,8 @@ static tcpx_status connect_body(struct net_setup *setup)
 	return status;
 }
 
-/* Starts an operation that makes a comm: a connect if handle is given, or an accept on listener. */
+/* Starts an operation that makes a comm: a connect if `handle` is not NULL, otherwise an accept on
+ * `listener`. */
 static tcpx_status comm_start(const struct net_setup_opts *opts, const char *name,
 			      tcpx_status (*body)(struct net_setup *setup), const uint8_t *handle,
 			      struct net_listener *listener, struct net_setup **out_setup)
@@ -362,7 +366,8 @@ tcpx_status net_connect_start(const struct net_setup_opts *opts,
 	return comm_start(opts, "connect", connect_body, handle, NULL, out_setup);
 }
 
-/* Accepts a comm, and closes the listener unless accept was left between two calls (leaks). */
+/* Accepts a comm, and closes the listener. The listener stays open if the operation gave up between
+ * two calls of accept (setup->leaks). */
 static tcpx_status accept_body(struct net_setup *setup)
 {
 	tcpx_status status = retry_until_comm(setup, call_accept);
@@ -370,7 +375,8 @@ static tcpx_status accept_body(struct net_setup *setup)
 
 	if (setup->leaks)
 		return status;
-	/* Closing needs no turn, and would get none after the deadline. */
+	/* closeListen makes no pool, so it may run without a turn. Otherwise it would fail after
+	 * the deadline. */
 	setup->makes_pool = false;
 	(void)listener_close(setup);
 	if (!status)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The adapter that records the library's calls into a plugin, and passes them to the adapter of the
+/* An adapter that records the library's calls into a plugin, and passes them to the adapter of the
  * plugin's version. */
 #include "plugin/traced.h"
 
@@ -12,8 +12,9 @@
 #include "trace/observe.h"
 #include "trace/start.h"
 
-/* The recording adapter of one plugin. It is also the table argument of its functions, which pass
- * their calls on to real with table. Lives as long as the plugin, which is never unloaded. */
+/* The recording adapter of one plugin. Its address is also the `table` argument of its functions,
+ * which pass their calls on to `real` with the member `table`. Lives as long as the plugin, which
+ * is never unloaded. */
 struct traced {
 	struct net_adapter adapter;
 	const struct net_adapter *real;
@@ -187,7 +188,7 @@ static ncclnet_result traced_consumed(const void *table, void *comm, void *reque
 	ncclnet_result rc;
 
 	if (!TRACED(table)->real->has_consumed(TRACED(table)->table))
-		return REAL(table, consumed, comm, request); /* the plugin is not called */
+		return REAL(table, consumed, comm, request); /* calls no plugin, so not recorded */
 	trace_begin_request(&span, TRACE_CONSUMED, request);
 	rc = REAL(table, consumed, comm, request);
 	trace_consumed(&span, rc);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* READs and WRITEs whose remote memory is mapped here: copied by this end, without a frame. */
+/* Executes READs and WRITEs whose remote memory is mapped in this process: a local GPU copies the
+ * bytes, and no data frame is sent. */
 #include "engine/path/direct.h"
 
 #include <stdlib.h>
@@ -8,7 +9,7 @@
 #include "engine/link/stage.h"
 #include "engine/path/share.h"
 
-/* Lists the copies of the request, one for each piece. Called when the stage starts. */
+/* The stage's build(): adds one copy for each segment of the request. */
 static tcpx_status direct_build(struct engine_stage *stage)
 {
 	const struct core_segs *segs = &stage->whole->segs;
@@ -26,8 +27,8 @@ static tcpx_status direct_build(struct engine_stage *stage)
 	return status;
 }
 
-/* Ends the stage's use of its mappings. In stage->maps remain those that are revoked and now
- * unused; the caller must close them. The caller holds link.lock. */
+/* Ends the stage's use of its mappings. Reduces stage->maps to the mappings that the caller must
+ * close: those that are revoked and have no other user. The caller holds link.lock. */
 static void direct_unuse(struct engine_stage *stage)
 {
 	uint32_t idle = 0;
@@ -56,9 +57,9 @@ static void direct_release(struct engine_stage *stage, bool last)
 		share_map_close(stage->maps[--stage->nmaps]);
 }
 
-/* Finds the mappings of all regions of the peer that the request names. False: a region is not
- * mapped here, or the request reaches beyond it, or, for a WRITE, the mapping is not open on the
- * GPU of the source; then the request goes by frames, and the peer refuses what is wrong. The
+/* Stores the mapping of each remote region of the request in `maps`. Returns false if a region is
+ * not mapped or the request reaches beyond it, or, for a WRITE, if the source's GPU has no access
+ * to a mapping yet. The request is then sent in frames, and the peer refuses what is invalid. The
  * caller holds link.lock. */
 static bool direct_find(const struct engine_request *request, struct engine_map **maps)
 {
@@ -68,8 +69,8 @@ static bool direct_find(const struct engine_request *request, struct engine_map 
 		maps[i] = share_map_of_key(request->peer, request->regions.keys[i]);
 		if (!maps[i] || request->regions.ends[i] > maps[i]->length)
 			return false;
-		/* The mappings of a WRITE must be open on the GPU of its source already: that GPU
-		 * copies, and starting the copies does not open mappings. */
+		/* The GPU of a WRITE's source makes the copies. It must have access to the mapping
+		 * already, because starting the copies does not give access. */
 		for (uint32_t k = 0; write && k < request->regions.count; k++)
 			if (!copies_mapped(request->regions.at[k], maps[i]->mapping))
 				return false;
@@ -85,8 +86,8 @@ bool direct_begin(struct engine_request *request)
 	struct engine_stage *stage = NULL;
 	struct engine_map **maps;
 
-	/* A copy that has begun cannot be stopped, and a cancel waits for it. So the bytes under
-	 * way are limited. */
+	/* A copy that has begun cannot be stopped, and a cancel waits for its end. So the bytes
+	 * that such copies have under way are limited. */
 	if (segs->total > CORE_REF_WINDOW - shares->direct_bytes)
 		return false;
 	maps = malloc(segs->nremote * sizeof(struct engine_map *));
@@ -104,7 +105,7 @@ bool direct_begin(struct engine_request *request)
 	shares->direct_bytes += segs->total;
 	stage->whole = request;
 	stage->build = direct_build;
-	/* The stage has no copies until build() adds some. */
+	/* The stage has no copies yet; direct_build() adds them. */
 	(void)copies_init(&stage->copies, NULL, 0, stage_commit_done);
 	request->way.direct = stage;
 	return true;
@@ -121,7 +122,9 @@ void direct_posted(struct engine_request *request, tcpx_status status)
 		prefill_defer(request->peer, stage);
 		return;
 	}
-	direct_unuse(stage); /* no mapping was revoked meanwhile, so none must be closed */
+	/* link.lock has been held since direct_begin(), so no mapping was revoked and none must be
+	 * closed. */
+	direct_unuse(stage);
 	free(stage->maps);
 	stage_forget(stage);
 }

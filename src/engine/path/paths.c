@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses the path of a payload. */
+/* Chooses the path of a payload, and calls the functions of the paths. */
 #include "engine/path/paths.h"
 
 #include "engine/link/tx_table.h"
 #include "wire/frame_codec.h"
 
-/* most paths, those of tests included */
+/* most paths in the table, with those that tests add */
 #define PATHS_MAX 8
 
-/* The paths, in the order in which they are asked. The last one takes every payload that the
- * others do not. */
+/* The paths in the order in which they are tried; NULL ends the table. The last path takes every
+ * payload that no other path takes. */
 static const struct path_ops *paths[PATHS_MAX + 1] = {
 	&path_reference,
 	&path_message,
@@ -38,8 +38,8 @@ void path_choose(struct engine_request *request)
 		path++;
 	xfer->path = (*path)->core;
 	xfer->direct = request->way.direct != NULL;
-	/* The other end of a SEND or a RECV may still choose the stream, so staging is noted for
-	 * any path. */
+	/* For a SEND or RECV, staging is recorded whatever the path is, because the other end may
+	 * still choose the stream. */
 	xfer->local_staged = request->local.staged && (xfer->path == CORE_PATH_STREAM || !moves);
 	xfer->remote_staged = request->remote.staged && (xfer->path == CORE_PATH_STREAM || !moves);
 }
@@ -63,7 +63,7 @@ void path_forget(struct engine_peer *peer, struct mem_region *region)
 			paths[i]->forget(peer, region);
 }
 
-/* Calls a member of path_extra of each path that has it. */
+/* Calls the function `member` of path_extra for each path that has it. */
 #define PATHS_EACH(member, ...)                                                                    \
 	do {                                                                                       \
 		for (uint32_t i = 0; paths[i]; i++)                                                \
@@ -180,7 +180,7 @@ uint32_t path_map(const struct core_segs *segs, struct core_cursor *at, uint64_t
 	return n;
 }
 
-/* The sg list still exists, because the core keeps it alive as long as the frame is not aborted. */
+/* The segment list still exists: the core keeps it as long as the frame is not aborted. */
 void path_more(struct chan_rx *rx)
 {
 	rx->at = 0;

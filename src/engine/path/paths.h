@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the payload of a request travels: a table of paths, which are asked in the order of the
- * table. Each end of a transfer chooses for itself, but both use the same enum core_path, which
- * the frames state. Several paths may have the same enum core_path, for different kinds of memory:
- * path_stream and path_staged have CORE_PATH_STREAM.
+ * How the payload of a request travels: a table of paths, which are tried in order. Each end of a
+ * transfer chooses a path itself. Both ends use the same enum core_path, which the frames state.
+ * Paths for different kinds of memory may share one: path_stream, path_staged (CORE_PATH_STREAM).
  */
 #ifndef ENGINE_PATH_PATHS_H
 #define ENGINE_PATH_PATHS_H
@@ -12,42 +11,41 @@
 
 /* What path_ops.load returns. */
 enum path_loaded {
-	PATH_LATER,  /* the payload cannot be sent yet; load is called for the frame again later */
-	PATH_APART,  /* nothing follows the header on the channel */
-	PATH_INLINE, /* the payload is in tx->iov */
-	PATH_FILLED, /* the payload is in tx->iov once tx->filling is 0 */
+	PATH_LATER,  /* the payload cannot be sent yet; `load` will be called for the frame again */
+	PATH_APART,  /* no payload follows the header on the channel */
+	PATH_INLINE, /* tx->iov holds the payload */
+	PATH_FILLED, /* tx->iov holds the payload as soon as tx->filling is 0 */
 };
 
 /*
- * What a path does apart from its frames. A member may be NULL if there is nothing to do. Members
- * are called on any thread, with no lock held, unless a comment says otherwise.
+ * Functions of a path that do not concern a single frame. A member may be NULL if there is nothing
+ * to do. Members are called on any thread, with no lock held, unless a comment says otherwise.
  */
 struct path_extra {
-	/* start: called when the runtime starts. stop: called when the runtime stops and the
-	 * control thread has ended. */
+	/* Called when the runtime starts, and when it stops after the control thread has ended. */
 	void (*start)(struct engine_runtime *runtime);
 	void (*stop)(struct engine_runtime *runtime);
-	/* Called when a region was registered; `region` is its handle. */
+	/* Called after a region was registered. `region` is the handle of the region. */
 	void (*registered)(struct engine_session *session, uint64_t region);
-	/* Returns the WIRE_TOKEN_ flags of this path for a token of the region; 0: none. */
+	/* Returns the WIRE_TOKEN_ flags that this path sets in a token of the region, or 0. */
 	uint8_t (*token)(const struct engine_session *session, const struct mem_region *region);
-	/* Called when the request was prepared: notes in request->local whether its memory suits
-	 * the path, and may begin to make it ready. */
+	/* Called after the request was prepared. May record in request->local whether its memory
+	 * suits the path, and may start to make the memory ready. */
 	void (*prepared)(struct engine_request *request);
 
 	/* Called by the rx owner when the header of a READ request has arrived, before the answer
 	 * is prepared. */
 	void (*asked)(struct engine_peer *peer);
 
-	/* Called by the core, with link.lock held: core_ops.fill and fill_drop. */
+	/* The functions of the same names in core_ops. Called by the core, with link.lock held. */
 	void (*fill)(struct engine_peer *peer);
 	void (*fill_drop)(struct engine_peer *peer, struct core_job *job);
-	/* Delivers the data of an eager SEND to the memory of recv, whatever its kind. Called
-	 * with link.lock held. Returns IN_PROGRESS or an error. Only one path has this member. */
+	/* Delivers the data of an eager SEND to `recv`, whose memory may be of any kind. link.lock
+	 * is held. Returns IN_PROGRESS or an error. Exactly one path has this member. */
 	tcpx_status (*deliver)(struct engine_peer *peer, struct engine_request *recv,
 			       const void *data, uint64_t bytes);
-	/* Does the work that was deferred until link.lock is free. Called if link.prefill.due is
-	 * set, with no lock held. */
+	/* Does the work that was deferred until link.lock was free. Called with no lock held, if
+	 * link.prefill.due is set. */
 	void (*flush)(struct engine_peer *peer);
 };
 
@@ -60,57 +58,59 @@ struct path_ops {
 	enum core_path core;
 	bool apart; /* the payload does not follow the header on the channel */
 
-	/* Called at each post, with link.lock held: whether the request may use this path. NULL
-	 * in paths that use the stream: they are asked for each frame (sources, sinks). */
+	/* Returns whether the request may use this path. Called at each post, with link.lock held.
+	 * NULL in paths that use the stream, which `sources` and `sinks` choose for each frame. */
 	bool (*carries)(struct engine_request *request);
-	/* Prepares the answer to a READ. asked: the reader requests this path. keys: the keys by
-	 * which the reader named the regions of resp->segs. ERR_REMOTE: the path is requested and
-	 * cannot be used. */
+	/* Prepares the answer to a READ. `asked` says whether the reader requests this path. `keys`
+	 * are the keys by which the reader named the regions of resp->segs. Returns ERR_REMOTE if
+	 * the path is requested and cannot be used. */
 	tcpx_status (*serve)(struct engine_peer *peer, struct core_resp *resp, const uint64_t *keys,
 			     bool asked);
 	/* Called when the region is deregistered, with link.lock held. */
 	void (*forget)(struct engine_peer *peer, struct mem_region *region);
 
-	/* Sender, called with link.lock held: whether the payload of a frame that the core has
-	 * just returned is in memory of this path. */
+	/* Sender: returns whether this path sends the payload of a frame that the core has just
+	 * returned. NULL stands for yes. Called with link.lock held. */
 	bool (*sources)(const struct core_tx *frame);
-	/* Takes the references that load needs. Called with link.lock held, after sources. */
+	/* Sender: takes the references that `load` needs. Called with link.lock held, after
+	 * `sources`. */
 	void (*claim)(struct engine_chan *chan);
-	/* Puts the header into tx->buf, and sets tx->iov to the payload unless it returns
-	 * PATH_LATER or PATH_APART. *out_valid is true before; a path that is apart sets it to
-	 * false if the payload will never be sent, so that the frame counts as aborted. */
+	/* Sender: appends the header to tx->buf, unless it returns PATH_LATER. Also sets tx->iov
+	 * for PATH_INLINE and PATH_FILLED. *out_valid is true on entry; a path that is `apart`
+	 * clears it if the payload will never be sent, and the frame then counts as aborted. */
 	enum path_loaded (*load)(struct engine_chan *chan, bool *out_valid);
-	/* Called when the transport has the whole frame, or will never get it: releases what
-	 * claim and load took. */
+	/* Sender: releases what `claim` and `load` took. Called when the transport has taken the
+	 * whole frame or will never take it. */
 	void (*unload)(struct engine_chan *chan);
 
-	/* Receiver: whether this path takes the frame whose header has arrived. NULL: yes. A path
-	 * that is apart is also asked before the destination is known, with segs NULL; others
-	 * look at the destination: rx->held, or segs. */
+	/* Receiver: returns whether this path takes a frame whose header has arrived. NULL stands
+	 * for yes. A path that is `apart` decides without the destination. Other paths examine the
+	 * destination, which is `segs` or, if that is NULL, rx->held. */
 	bool (*sinks)(const struct engine_chan *chan, const struct core_segs *segs);
-	/* Receiver: sets rx->iov to the destination, and rx->stage if there is work after the
-	 * payload has arrived. sources, bytes: the part of the frame's table that says where the
-	 * payload is. ERR_PROTOCOL ends the peer; any other error refuses only the chunk. */
+	/* Receiver: prepares the destination. Sets rx->iov to it, and rx->stage if copies are
+	 * needed when the frame is complete. `sources` is the part of the frame's table that says
+	 * where the payload is; its length is `bytes`. ERR_PROTOCOL ends the peer; any other error
+	 * refuses only the chunk. */
 	tcpx_status (*receive)(struct engine_chan *chan, const struct core_segs *segs,
 			       const uint8_t *sources, uint32_t bytes);
-	/* Called after the core has been told that the chunk arrived: starts the remaining copies
-	 * by copies_start(). They end with stage_commit_done(). */
+	/* Receiver: starts the remaining copies by copies_start(), after core_rx_end() was called
+	 * for the chunk. The copies end with stage_commit_done(). */
 	void (*commit)(struct engine_chan *chan, struct engine_stage *stage);
-	/* Called instead of commit if the chunk was refused or aborted, or needs no commit. */
+	/* Called instead of `commit` if the chunk was refused or aborted, or needs no copies. */
 	void (*discard)(struct engine_chan *chan);
 };
 
 extern const struct path_ops path_reference, path_message, path_staged, path_stream;
 
-/* Called at each post, with link.lock held: sets path, direct, local_staged and remote_staged of
- * request->xfer. */
+/* Chooses the path of a request: sets path, direct, local_staged and remote_staged of
+ * request->xfer. Called at each post, with link.lock held. */
 void path_choose(struct engine_request *request);
-/* Chooses the path of the answer to the READ that frame requests; see path_ops.serve. Result: OK,
- * or why the READ is refused. */
+/* Prepares the answer to the READ that `frame` requests, and chooses its path (path_ops.serve).
+ * Returns OK, or why the READ is refused. */
 tcpx_status path_serve(struct engine_peer *peer, struct core_resp *resp, const struct frame *frame,
 		       const uint64_t *keys);
 void path_forget(struct engine_peer *peer, struct mem_region *region); /* link.lock held */
-/* Each of these calls, in all paths, the member of path_extra with its name. */
+/* Each of these functions calls the member of path_extra with the same name, in all paths. */
 void path_start(struct engine_runtime *runtime);
 void path_stop(struct engine_runtime *runtime);
 void path_registered(struct engine_session *session, uint64_t region);
@@ -122,29 +122,29 @@ void path_fill_drop(struct engine_peer *peer, struct core_job *job);
 tcpx_status path_deliver(struct engine_peer *peer, struct engine_request *recv, const void *data,
 			 uint64_t bytes);
 void path_flush(struct engine_peer *peer);
-/* The path of a frame that the core has just returned to be sent. The caller holds link.lock. */
+/* Returns the path of a frame that the core has just returned to be sent. link.lock is held. */
 const struct path_ops *path_of_source(const struct core_tx *frame);
-/* The path of a frame whose header has arrived: one that is apart, or else the stream for now. */
+/* Returns the path of a frame whose header has arrived: a path that is `apart`, or path_stream as
+ * long as the destination is not known. */
 const struct path_ops *path_of_frame(const struct engine_chan *chan);
-/* The path of an arriving frame after its destination is known: rx->held, or segs. */
+/* Returns the path of an arriving frame whose destination is known: `segs`, or rx->held. */
 const struct path_ops *path_of_sink(const struct engine_chan *chan, const struct core_segs *segs);
 
-/* For load, called by the tx owner: appends the frame's header and table to tx->buf. sources, if
- * not NULL, appends a table that says where the payload is, and returns its length. */
+/* For `load`, called by the tx owner: appends the frame's header and table to tx->buf. `sources`,
+ * if not NULL, appends a table that says where the payload is, and returns the table's length. */
 void path_header(struct chan_tx *tx, uint32_t (*sources)(const struct core_tx *tx, uint8_t *out));
-/* Releases what the frame that is being sent needed, if there is one. No lock held. */
+/* Calls `unload` of the path of the frame that is being sent, if there is one. No lock held. */
 void path_unload(struct engine_chan *chan);
-/* Called by the rx owner when the pieces in rx->iov are used up: sets rx->iov to the next pieces
- * of the sg list. */
+/* Called by the rx owner when the pieces in rx->iov are used up: sets rx->iov to the next pieces of
+ * the segment list. */
 void path_more(struct chan_rx *rx);
-/* Writes the addresses of the local side of an sg list into iov, for *bytes bytes from *at on,
- * but at most max pieces. Advances *at, reduces *bytes by what it wrote, and returns the number
- * of pieces. */
+/* Writes the addresses of the local side of a segment list into `iov`: at most `max` pieces, for
+ * *bytes bytes from *at on. Advances *at, reduces *bytes by the length of the pieces, and returns
+ * their number. */
 uint32_t path_map(const struct core_segs *segs, struct core_cursor *at, uint64_t *bytes,
 		  struct iovec *iov, uint32_t max);
 
-/* For tests: adds a path that is asked before the others. May be called only before the first
- * session is opened. */
+/* For tests: adds a path that is tried first. Must be called before a session is opened. */
 void path_enrol(const struct path_ops *path);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Payloads by reference, between peers on one host: the header says where the bytes are in memory
+ * Payloads by reference, between peers on one host. The frame says where the bytes are in memory
  * that the receiver has mapped, and the receiver copies them from there.
  */
 #include <stdlib.h>
@@ -20,19 +20,19 @@ static enum path_loaded reference_load(struct engine_chan *chan, bool *out_valid
 	return PATH_APART;
 }
 
-/* The destination of a payload, piece by piece: regions that the peer named (rx), or an sg list
- * (segs). */
+/* Steps through the destination of a payload piece by piece. The destination is the segment list
+ * `segs`, or, if `segs` is NULL, the regions in `rx` that the peer named. */
 struct target {
 	const struct chan_rx *rx;
 	const struct core_segs *segs;
 	struct core_cursor at;
 	uint32_t held, in_held, iov;
-	/* region, offset: where the rest of the current piece is; left: its bytes */
+	/* the rest of the current piece: `left` bytes at `offset` of `region` */
 	const struct mem_region *region;
 	uint64_t offset, left;
 };
 
-/* Advances to the next piece. The caller made sure that there is one. */
+/* Advances to the next piece, which must exist. */
 static void target_next(struct target *to)
 {
 	if (to->segs) {
@@ -56,8 +56,8 @@ static void target_next(struct target *to)
 	to->iov++;
 }
 
-/* Returns the number of pieces in the table of sources; 0: it is malformed, or its lengths do not
- * add up to total. */
+/* Returns the number of pieces in the table `sources`. Returns 0 if the table is malformed or has
+ * too many pieces, or if their lengths do not add up to `total`. */
 static uint32_t count_sources(const uint8_t *sources, uint32_t bytes, uint64_t total)
 {
 	struct wire_table_reader reader;
@@ -89,15 +89,15 @@ static uint32_t count_targets(const struct chan_rx *rx, const struct core_segs *
 
 #define RECENT 64u
 
-/* The mappings that a chunk used last, by their ids. The tables of paged caches alternate between
- * many mappings, and each look-up takes link.lock. */
+/* Mappings that a chunk has used, indexed by id % RECENT. A chunk may alternate between
+ * many mappings, and this table saves a look-up under link.lock for each piece. */
 struct recent_maps {
 	struct engine_map *at[RECENT];
 };
 
-/* Finds the mapping of a source piece, and counts the chunk as its user (more than once if the
- * mapping left `recent` meanwhile); stage->maps lists these uses. NULL: the mapping is not open,
- * or the piece exceeds it. */
+/* Returns the mapping `id` for a source piece. Returns NULL if the mapping is not open, or the
+ * piece exceeds it. A mapping that is not in `recent` is appended to stage->maps and its use is
+ * counted, so that stage->maps may list one mapping more than once. */
 static struct engine_map *map_use(struct engine_peer *peer, struct engine_stage *stage,
 				  struct recent_maps *recent, uint64_t id, uint64_t offset,
 				  uint64_t length)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides which memory a peer on this host may copy from directly, and which requests use that. */
+/* Decides which memory a peer on this host may copy from directly, and which requests are sent by
+ * reference or copied without frames. */
 #include "engine/path/share.h"
 
 #include <stdlib.h>
@@ -9,9 +10,10 @@
 #include "base/error.h"
 #include "engine/path/direct.h"
 
-/* Without a kernel that copies lists, requests of many small pieces are staged, because staging
- * makes few large copies of them. By reference go requests of at most PIECES_FEW pieces, or with
- * pieces of at least PIECE_MIN bytes on average. */
+/* If the end that copies has no kernel that copies lists, requests of many small pieces are staged,
+ * because staging moves such pieces in few large copies. Such an end copies by reference only
+ * requests of at most PIECES_FEW pieces, and those with at least PIECE_MIN bytes per piece on
+ * average. */
 #define PIECE_MIN (64u << 10)
 #define PIECES_FEW 8u
 
@@ -71,8 +73,8 @@ struct engine_map *share_map_find(struct engine_peer *peer, uint64_t id)
 	return NULL;
 }
 
-/* Returns a channel over shared memory, without a reference. NULL: there is no such channel,
- * because the peer is on another host; or TCPX_GPU_PEER=0 forbids to offer memory; or the link is
+/* Returns a channel over shared memory, without taking a reference. Returns NULL if the peer has no
+ * such channel (as on another host), if TCPX_GPU_PEER=0 forbids offers of memory, or if the link is
  * not up. */
 struct engine_chan *share_chan(struct engine_peer *peer)
 {
@@ -93,7 +95,7 @@ void share_due(struct engine_share *share)
 	link_wake(&peer->link);
 }
 
-/* Whether the share has an io reference of its region. */
+/* Whether the share holds an io reference of its region. A deregister waits for such references. */
 static bool has_io(const struct engine_share *share)
 {
 	return share->state != SHARE_REFUSED;
@@ -118,8 +120,8 @@ void share_free(struct engine_share *share)
 	peer_put(peer);
 }
 
-/* Makes a share for the region, and lets share_run() offer the region to the peer. On an error
- * there is no share, and bytes are sent as before. */
+/* Makes a share for the region, which share_run() offers to the peer. If this fails, there is no
+ * share, and the region's bytes are sent as before. The caller holds link.lock. */
 static void share_begin(struct engine_peer *peer, struct engine_chan *chan,
 			struct mem_region *region, uint64_t key)
 {
@@ -143,9 +145,10 @@ static void share_begin(struct engine_peer *peer, struct engine_chan *chan,
 	share_due(share);
 }
 
-/* Whether chunks of the region may go by reference. Offers the region to the peer if that was not
- * done, or if the peer failed to map it and may try again. key: the key by which the peer names
- * the region, sent with the offer; 0: none. The caller holds link.lock. */
+/* Returns whether the peer has mapped the region, so that chunks of the region may go by reference.
+ * Offers the region if this was not done before, or if the peer could not map it and may try again.
+ * `key` is the key by which the peer names the region, or 0; the offer carries it. The caller holds
+ * link.lock. */
 static bool region_ready(struct engine_peer *peer, struct mem_region *region, uint64_t key)
 {
 	struct engine_share *share = share_find(peer, region->serial);
@@ -203,16 +206,16 @@ static bool keys_mapped(struct engine_request *request)
 	return true;
 }
 
-/* Whether copying the list by reference is cheaper than staging it. lists: the end that copies
- * has a kernel for lists. */
+/* Whether copying the list by reference is cheaper than staging it. `lists` says whether the end
+ * that copies has a kernel for lists. */
 static bool by_reference_pays(const struct core_segs *segs, bool lists)
 {
 	return segs->total &&
 	       (lists || segs->nseg <= PIECES_FEW || segs->total / segs->nseg >= PIECE_MIN);
 }
 
-/* Whether this end copies all bytes of the request itself, without frames. Then direct_begin()
- * has prepared the copies. The caller holds link.lock. */
+/* Whether this end copies all bytes of the request itself, without data frames. If true,
+ * direct_begin() has prepared the copies. The caller holds link.lock. */
 static bool goes_direct(struct engine_request *request)
 {
 	uint32_t right = request->xfer.op == TCPX_OP_WRITE ? TCPX_RIGHT_WRITE : TCPX_RIGHT_READ;
@@ -228,8 +231,8 @@ bool share_moves_lists(void)
 	return kind && kind->moves_lists && kind->moves_lists();
 }
 
-/* Whether the end that copies by reference, which is the end of the destination, has a kernel for
- * lists. */
+/* Whether the end that makes the copies of a request by reference has a kernel for lists. The end
+ * with the destination makes them. */
 static bool copier_takes_lists(const struct engine_request *request)
 {
 	const struct engine_shares *table = request->peer->shared;
@@ -239,7 +242,7 @@ static bool copier_takes_lists(const struct engine_request *request)
 	case TCPX_OP_SEND:
 		return table && table->peer_lists;
 	case TCPX_OP_RECV:
-		return true; /* the sender decides, since it knows the answer */
+		return true; /* the sender decides, because it knows this end's answer */
 	default:
 		return share_moves_lists();
 	}
@@ -262,7 +265,7 @@ bool share_carries(struct engine_request *request)
 			return false;
 		return goes_direct(request) || pays;
 	case TCPX_OP_SEND:
-		return pays && regions_ready(request); /* the peer decides by its CTS frame */
+		return pays && regions_ready(request); /* the peer's CTS frame decides */
 	case TCPX_OP_RECV:
 		return pays;
 	case TCPX_OP_NOTIFY:
@@ -313,7 +316,8 @@ tcpx_status share_serve(struct engine_peer *peer, struct core_resp *resp, const 
 
 		if (region->kind->share && !region_ready(peer, region, keys[i]) && share && asked &&
 		    share->state == SHARE_OFFERED)
-			/* the peer has mapped it already, but its answer has not arrived */
+			/* The peer requests this path, so it has mapped the region, and only its
+			 * answer has not arrived yet. */
 			share->state = SHARE_OPEN;
 		ready &= share && share->state == SHARE_OPEN;
 	}

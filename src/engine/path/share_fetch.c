@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Offers of memory that is passed as a descriptor. The control link cannot carry a descriptor, and
- * on the socket of a local channel each byte is a wake-up. So the peer fetches the descriptor over
- * a separate connection to this end's local listener. It sends the number of the region and the
+ * Passes the descriptors of offered memory. The control link cannot carry a descriptor, and each
+ * byte on the socket of a local channel is a wake-up. So the peer fetches the descriptor over a
+ * separate connection to this end's local listener. The peer sends the number of the region and the
  * nonce of the link, which no one else knows.
  */
 #include <string.h>
@@ -14,13 +14,12 @@
 #include "sys/fd.h"
 #include "wire/control.h"
 
-/* Most descriptors that are open at a time for one peer to fetch, and most that this end fetches
- * from one peer at a time. A limit is needed because an application may have any number of
- * regions. */
+/* Most descriptors that are open at a time for one peer to fetch, and most fetches from one peer
+ * that are under way. The limit is needed because an application may have any number of regions. */
 #define FDS_MAX 16u
 
-/* A share that cannot begin waits in out_wait, and becomes due when another share's descriptor is
- * taken out of it (share_fd_end). */
+/* At the limit, the share waits in out_wait. It becomes due when share_fd_end() takes the
+ * descriptor out of another share. */
 bool share_fd_begin(struct engine_share *share)
 {
 	struct engine_shares *table = share->peer->shared;
@@ -58,8 +57,8 @@ void share_fd_close(int fd)
 		sys_fd_close(fd);
 }
 
-/* Tells the peer the address of this end's local listener, from which the peer fetches
- * descriptors; called right before the offer. Opens the listener if a dialler has none yet. */
+/* Sends the peer the address of this end's local listener, from which the peer fetches descriptors.
+ * Opens the listener if there is none yet. Called right before an offer. */
 bool share_fd_tell(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->link.session;
@@ -69,7 +68,8 @@ bool share_fd_tell(struct engine_peer *peer)
 
 	if (!peer->link.events->listen_local(&peer->link))
 		return false;
-	if (!peer->dialler) /* an acceptor's address is known: the peer has dialled it */
+	/* The peer has dialled an acceptor, and so knows the acceptor's address. */
+	if (!peer->dialler)
 		return true;
 	memcpy(offer.nonce, peer->shared_memory.nonce, sizeof(offer.nonce));
 	memcpy(offer.name, session->listen.local_name, sizeof(offer.name) - 1);
@@ -79,8 +79,8 @@ bool share_fd_tell(struct engine_peer *peer)
 }
 
 /* Called by the local listener when a process asks for the descriptor of region `number`. Returns
- * the share's descriptor, which remains the share's; -1: the nonce is no live peer's, or the
- * region is not offered to that peer by a descriptor. */
+ * the descriptor, which the share keeps. Returns -1 if no live peer has this nonce, or if no
+ * descriptor of the region is offered to that peer. */
 int share_fd_asked(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint64_t number)
 {
 	struct engine_session *session = arg;
@@ -106,7 +106,7 @@ int share_fd_asked(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint64_t n
 	return fd;
 }
 
-/* Called when the fetch has ended, with the descriptor if status is OK. */
+/* Called when the fetch of a descriptor has ended. `fd` is the descriptor if `status` is OK. */
 static void share_fetched(void *arg, tcpx_status status, int fd)
 {
 	struct engine_map *map = arg;
@@ -127,7 +127,7 @@ tcpx_status share_fetch_start(struct engine_map *map)
 	status = local_fetch_start(&engine_runtime.loop, peer->shared_memory.name,
 				   peer->shared_memory.nonce, map->id, share_fetched, map,
 				   &map->fetch);
-	/* AGAIN: the peer is to offer the region once more later */
+	/* ERR_AGAIN asks the peer to offer the region again later */
 	return status == TCPX_ERR_NO_DESCRIPTORS || status == TCPX_ERR_NO_MEMORY ? TCPX_ERR_AGAIN
 										 : status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sends and handles the SHARE frames: an end offers a region, the other maps it and answers;
- * REVOKE ends the use of a region that is deregistered, and GONE says that it is no longer
- * mapped. */
+/* Sends and handles SHARE frames. One end offers a region, and the other end maps the region and
+ * answers. When the region is deregistered, the first end sends REVOKE, and the other end answers
+ * GONE as soon as it no longer maps the region. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@
 #define MAPS_MAX 65536u	    /* most mappings of one peer's memory */
 #define AGAIN_NS CLOCK_S_NS /* pause before a region that the peer could not map is offered again */
 
-/* Whether the other end of the channel is in this process, as the channel's set-up has proved. */
+/* Whether both ends of the channel are in this process. The channel's set-up has proved it. */
 static int same_process(const struct engine_chan *chan)
 {
 	struct net_chan_info info = {0};
@@ -24,7 +24,7 @@ static int same_process(const struct engine_chan *chan)
 	return info.same_process;
 }
 
-/* Gives up the offer: bytes of the region are sent, and deregister does not wait for the peer.
+/* Gives up the offer: the region's bytes are sent, and a deregister does not wait for the peer.
  * Returns the descriptor that the caller must close after unlocking, or -1. The caller holds
  * link.lock. */
 static int share_refuse(struct engine_share *share)
@@ -34,8 +34,9 @@ static int share_refuse(struct engine_share *share)
 	return share_fd_end(share);
 }
 
-/* Called when the memory kind has exported the region, or failed to: lets share_run() send the
- * offer, or gives the offer up; frees a share that has ended meanwhile. */
+/* Called when the memory kind has exported the region or failed to. Lets share_run() send the
+ * offer, or gives the offer up. Frees the share if its region was deregistered or its link has
+ * ended. */
 static void share_export_done(struct mem_share *job, tcpx_status status)
 {
 	struct engine_share *share = (struct engine_share *)job;
@@ -84,7 +85,8 @@ static void share_export_start(struct engine_share *share)
 	share_fd_close(fd);
 }
 
-/* Called when the peer cannot fetch the descriptor now: the region is offered again later. */
+/* Gives up an offer because the peer cannot fetch the descriptor. A use of the region after
+ * AGAIN_NS offers it again. */
 static void share_offer_later(struct engine_share *share)
 {
 	int fd = -1;
@@ -129,7 +131,7 @@ static void share_tell(struct engine_peer *peer, enum frame_share what, uint64_t
 	link_tell(&peer->link, &frame, NULL);
 }
 
-/* Takes the next step of a share that is due: begins its export, sends the offer or REVOKE, or
+/* Takes the next step of a share that is due: begins its export, sends its offer or REVOKE, or
  * frees the share. */
 static void share_tell_due(struct engine_share *share)
 {
@@ -181,7 +183,8 @@ void share_map_free(struct engine_map *map)
 	peer_put(peer);
 }
 
-/* Makes share_run() send the frame that is due about the mapping. The caller holds link.lock. */
+/* Queues the mapping, so that share_run() sends the frame that is due about it. The caller holds
+ * link.lock. */
 static void map_due(struct engine_map *map)
 {
 	list_remove(&map->due);
@@ -189,8 +192,8 @@ static void map_due(struct engine_map *map)
 	link_wake(&map->peer->link);
 }
 
-/* Sends the frame that is due about a mapping, GONE or the answer to the offer, and frees a
- * mapping that is not open. */
+/* Sends the frame that is due about a mapping: GONE, or the answer to the offer. Then frees the
+ * mapping if it was closed or could not be opened. */
 static void map_tell_due(struct engine_map *map)
 {
 	struct engine_peer *peer = map->peer;
@@ -231,8 +234,8 @@ void share_run(struct engine_peer *peer)
 	}
 }
 
-/* Makes share_run() repeat the frames that were not answered, since they may have been lost with
- * the control link. A frame that arrives twice does no harm. */
+/* Lets share_run() send again the frames that the peer has not answered, because they may have been
+ * lost with the control link. A frame that arrives twice does no harm. */
 void share_again(struct engine_peer *peer)
 {
 	struct list_node *pos;
@@ -257,7 +260,7 @@ static void map_close_done(struct mem_share *job, tcpx_status status)
 
 	(void)status;
 	link_lock(&peer->link);
-	dead = peer->link.core_done; /* then this thread must free map */
+	dead = peer->link.core_done; /* after the link's end, `map` is freed below */
 	if (!dead) {
 		map->state = MAP_CLOSED;
 		map_due(map);
@@ -273,13 +276,14 @@ void share_map_close(struct engine_map *map)
 
 	map->job = (struct mem_share){
 		.op = MEM_SHARE_CLOSE, .mapping = map->mapping, .done = map_close_done};
-	if (kind->share(&map->job) != TCPX_OK) /* the memory stays mapped, and GONE is never sent */
+	/* After an error the memory stays mapped, and GONE is never sent. */
+	if (kind->share(&map->job) != TCPX_OK)
 		LOG_WARN("peer '%s': its GPU memory stays mapped: %s", map->peer->who.name,
 			 error_last()->what);
 }
 
-/* Called when the peer's region is mapped, or could not be: lets share_run() send the answer, or
- * closes the mapping if it was revoked meanwhile. */
+/* Called when the peer's region was mapped or could not be. Lets share_run() send the answer, or
+ * closes a mapping that was revoked in the meantime. */
 static void map_open_done(struct mem_share *job, tcpx_status status)
 {
 	struct engine_map *map = (struct engine_map *)job;
@@ -303,7 +307,7 @@ static void map_open_done(struct mem_share *job, tcpx_status status)
 	if (status == TCPX_OK) {
 		map->state = MAP_OPEN;
 		idle = share_map_idle(map);
-	} else if (!dead) { /* if dead, map is freed below */
+	} else if (!dead) { /* if `dead` is set, `map` is freed below */
 		map->state = MAP_FAILED;
 	}
 	if (!idle && !dead)
@@ -315,8 +319,9 @@ static void map_open_done(struct mem_share *job, tcpx_status status)
 		share_map_free(map);
 }
 
-/* Returns the channel that the frame names, with a reference. NULL: there is no such channel, or
- * its transport cannot tell the peer that this end reads. The caller holds link.lock. */
+/* Returns the channel that the frame names, with a reference. Returns NULL if there is no such
+ * channel, or if its transport cannot tell the peer that this end reads. The caller holds
+ * link.lock. */
 static struct engine_chan *chan_meant(struct engine_peer *peer, const struct frame *frame)
 {
 	struct engine_chan *chan = NULL;
@@ -329,8 +334,8 @@ static struct engine_chan *chan_meant(struct engine_peer *peer, const struct fra
 	return chan;
 }
 
-/* Sets the key by which requests name the mapped region, unless one is set. The caller holds
- * link.lock. */
+/* Sets the key by which requests name the mapped region, unless `key` is 0 or the mapping has a
+ * key. The caller holds link.lock. */
 static void map_key(struct engine_map *map, uint64_t key)
 {
 	if (!key || map->key)
@@ -339,8 +344,8 @@ static void map_key(struct engine_map *map, uint64_t key)
 	list_push_back(&map->peer->shared->keys[key % ENGINE_SHARE_BUCKETS], &map->key_node);
 }
 
-/* Adds a mapping for an offered region to the peer's table. NULL: *out_status is the answer to
- * the offer: NO_MEMORY, LIMIT, or AGAIN if a later offer may succeed. The caller holds
+/* Adds a mapping for an offered region to the peer's table. If it returns NULL, *out_status is the
+ * answer to the offer: NO_MEMORY, LIMIT, or AGAIN if a later offer may succeed. The caller holds
  * link.lock. */
 static struct engine_map *map_make(struct engine_peer *peer, const struct frame *frame,
 				   tcpx_status *out_status)
@@ -406,7 +411,7 @@ static tcpx_status share_take_offer(struct engine_peer *peer, const struct frame
 	}
 	link_lock(&peer->link);
 	map = share_map_find(peer, frame->xfer);
-	if (map) { /* offered again: with its key, or because the answer was lost */
+	if (map) { /* a repeated offer: it adds the key, or the answer was lost */
 		map_key(map, frame->offset);
 		if (map->state == MAP_OPEN && !map->revoked)
 			map_due(map);

@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Solo transfers. A transfer with no other under way waits for wake-ups more than for bytes, and
- * the threads that serve priority channels are awake, or are the waiting threads themselves. So a
- * transfer that is alone in its session, as were the last transfers of its link, uses the priority
- * channel up to a larger size, and the thread that posts a WRITE sends its first part itself.
+ * Solo transfers. A transfer with no other under way spends more time on wake-ups than on its
+ * bytes. The threads that serve priority channels are awake, or are the waiting threads themselves.
+ * So a transfer that is alone in its session, as were the last transfers of its link, may use the
+ * priority channel up to a larger size. The thread that posts a WRITE of this sort sends its first
+ * part itself.
  *
  * One worker serves all priority channels of the process, and it must not do the work of the other
- * workers. So only one posted and one answered transfer of the whole process may go this way at a
- * time: they have the turn. Transfers by reference need no turn, since their frames carry no
- * bytes.
+ * workers. So there are two turns in the process, one for posted and one for answered transfers. A
+ * solo transfer must hold its turn, which only one transfer can have at a time. Transfers by
+ * reference need no turn, because their frames carry no payload.
  */
 #include "engine/path/solo.h"
 
-#define SOLO_BYTES (256u << 10)	 /* largest transfer that uses the priority channel */
+#define SOLO_BYTES (256u << 10)	 /* largest solo transfer on the priority channel */
 #define WATCHED_BYTES (1u << 20) /* the same while an application polls; also the largest answer */
-#define REF_BYTES (256ull << 20) /* by reference; later frames of the channel wait for its copies */
+#define REF_BYTES (256ull << 20) /* the same by reference; later frames wait for its copies */
 #define SENT_BYTES (1u << 20)	 /* largest WRITE that the posting thread helps to send */
-/* solo posts that precede a solo transfer; else the first of a burst would go this way */
+/* Number of posts without another transfer that precede a solo transfer. Without this rule the
+ * first transfer of a burst would be solo. */
 #define STREAK 3
 
-/* Takes a turn (of posted or answered transfers). False: another transfer has the turn. */
+/* Takes the turn of posted or of answered transfers. Returns false if another transfer has it. */
 static bool solo_take_turn(_Atomic uint32_t *turn)
 {
 	uint32_t none = 0;
@@ -27,9 +29,9 @@ static bool solo_take_turn(_Atomic uint32_t *turn)
 	return atomic_compare_exchange_strong(turn, &none, 1);
 }
 
-/* Whether the bytes go through a socket, between memories that a socket call can use. Staged
- * memory, references, loans and messages have windows and wake-ups of their own, so they are
- * excluded. */
+/* Whether the bytes go through a socket, between memories that a socket call can access. Staged
+ * memory, references, loans and messages are excluded, because they have windows and wake-ups of
+ * their own. */
 static bool is_plain_stream(const struct engine_request *request)
 {
 	const struct core_xfer *xfer = &request->xfer;
@@ -39,8 +41,8 @@ static bool is_plain_stream(const struct engine_request *request)
 	       prio && !prio->net->ops->loan;
 }
 
-/* Returns the size of the largest transfer like this one that may use the priority channel; 0:
- * none. */
+/* Returns the size of the largest transfer on the request's path that may use the priority channel,
+ * or 0 if none may. */
 static uint64_t prio_bytes(const struct engine_request *request)
 {
 	if (request->xfer.path == CORE_PATH_REFERENCE)
@@ -51,7 +53,7 @@ static uint64_t prio_bytes(const struct engine_request *request)
 }
 
 /* Whether no other transfer of the session is under way, and none was at the last STREAK posts to
- * this peer. Counts such posts. */
+ * this peer. Updates the count of such posts. */
 static bool is_alone(const struct engine_request *request)
 {
 	struct engine_peer *peer = request->peer;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Payloads in memory that no socket call can use, such as a GPU's. They are sent from slices of
- * host memory into which they were copied before, and received into slots of host memory from
- * which they are copied to their destination.
+ * Payloads in memory that no socket call can access, such as a GPU's. The sender copies them into
+ * slices of host memory first, and sends the slices. The receiver reads them into slots of host
+ * memory, and copies them to their destination from there.
  */
 #include "base/error.h"
 #include "engine/link/hold.h"
@@ -23,8 +23,8 @@ static void staged_claim(struct engine_chan *chan)
 	tx->held = hold_frame(chan);
 }
 
-/* Called when the copy that staged_fill() began has ended: lets the channel send the frame, as
- * aborted if the copy failed. */
+/* Called when the copy that staged_fill() began has ended. Lets the channel send the frame, which
+ * counts as aborted if the copy failed. */
 static void staged_fill_done(struct stage_copies *copies, tcpx_status status)
 {
 	struct engine_stage *stage = LIST_ENTRY(copies, struct engine_stage, copies);
@@ -33,7 +33,7 @@ static void staged_fill_done(struct stage_copies *copies, tcpx_status status)
 
 	link_lock(&peer->link);
 	if (status != TCPX_OK &&
-	    /* the slot does not hold the payload, and the channel still sends this frame */
+	    /* the slot lacks the payload, and the channel is still sending this frame */
 	    chan->tx.orphan == &stage->orphan) {
 		chan->tx.aborted = true;
 		core_tx_spoiled(&peer->link.core, chan->index, status);
@@ -47,9 +47,9 @@ static void staged_fill_done(struct stage_copies *copies, tcpx_status status)
 }
 
 /*
- * Copies the payload of a chunk into a slot of its own; tx->filling is set until the copy has
- * ended. Needed for a chunk that is sent again, which has no slice; its neighbours are not likely
- * to be sent with it, so they are not copied with it.
+ * Copies the payload of a chunk into a slot of its own. tx->filling is 1 until the copy has ended.
+ * Needed for a chunk that is sent again, because it has no slice any more. The chunks next to it
+ * are not copied with it, because they are not likely to be sent again.
  */
 static void staged_fill(struct engine_chan *chan)
 {
@@ -66,7 +66,7 @@ static void staged_fill(struct engine_chan *chan)
 	if (!stage) {
 		if (block)
 			block_put(block);
-		tx->aborted = true; /* core_tx_spoiled() below makes the transfer fail */
+		tx->aborted = true; /* core_tx_spoiled() makes the transfer fail */
 		link_lock(&peer->link);
 		core_tx_spoiled(&peer->link.core, chan->index, TCPX_ERR_NO_MEMORY);
 		link_unlock_only(&peer->link);
@@ -134,8 +134,8 @@ static bool staged_sinks(const struct engine_chan *chan, const struct core_segs 
 	return false;
 }
 
-/* Opens the slot for an arriving payload. total: bytes of the transfer, as far as known. NULL: no
- * memory. stage_commit_done() ends the use of the slot. */
+/* Opens the slot for an arriving payload. `total` is the size of the transfer, as far as it is
+ * known. Returns NULL if there is no memory. stage_commit_done() ends the use of the slot. */
 static struct engine_stage *staged_slot_for(struct engine_chan *chan,
 					    const struct mem_region *region, uint64_t total)
 {
@@ -148,7 +148,7 @@ static struct engine_stage *staged_slot_for(struct engine_chan *chan,
 	if (!stage && block)
 		block_put(block);
 	if (region->kind->rouse)
-		/* so that the device's thread is awake when the payload is there */
+		/* wakes the device's thread, so that it is awake when the payload has arrived */
 		region->kind->rouse(region->device, 0);
 	return stage;
 }
@@ -158,8 +158,8 @@ static uint8_t *staged_slot_addr(const struct engine_stage *stage, const struct 
 	return stage->block->addr + (frame->linear - stage->block->linear);
 }
 
-/* Makes the slot the destination of the payload, or closes it if `status` is an error. Returns
- * `status`. */
+/* Makes the slot the destination of the payload. If `status` is an error, closes the slot instead.
+ * Returns `status`. */
 static tcpx_status staged_into_slot(struct chan_rx *rx, struct engine_stage *stage,
 				    tcpx_status status)
 {
@@ -231,8 +231,8 @@ static tcpx_status staged_receive(struct engine_chan *chan, const struct core_se
 	if (segs)
 		return frame->type == FRAME_SDATA && !granted ? TCPX_ERR_PROTOCOL
 							      : staged_into_segs(chan, segs);
-	/* A sender without a grant did not know that the memory is staged, although the exported
-	 * token says so. So it did not use that token. */
+	/* The region's token says that the memory is staged. A sender without a grant did not know
+	 * this, so it did not use that token. */
 	return granted ? staged_into_regions(chan) : TCPX_ERR_REMOTE_KEY;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Payloads that follow their headers, from and to memory that a socket call can use. */
+/* Payloads that follow their headers on the channel, from and to memory that a socket call can
+ * access. */
 #include "engine/path/paths.h"
 
 static void stream_claim(struct engine_chan *chan)
@@ -36,7 +37,7 @@ static tcpx_status stream_receive(struct engine_chan *chan, const struct core_se
 	(void)sources;
 	(void)bytes;
 	if (!segs)
-		return TCPX_OK; /* rx->iov holds the pieces of the regions already */
+		return TCPX_OK; /* rx->iov already holds the pieces of the regions */
 	rx->next = core_cursor_at(segs, rx->core.linear);
 	rx->beyond = rx->frame.payload_bytes;
 	rx->vanishing = segs->vanishing;
