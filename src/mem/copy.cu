@@ -1,38 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The copy kernels: they move scattered pieces of GPU memory to and from one slot of mapped host
- * memory.
+ * The copy kernels. They copy scattered pieces of GPU memory into one slot of mapped host memory
+ * (mem_gather), or from the slot to the pieces (mem_scatter).
  *
- * The host side of the bus limits the speed, so work is divided by it: a thread owns an aligned
- * 16-byte word of the slot, a warp a run of such words, a block a range of the slot. Different
- * alignments are handled by shifts in registers on the GPU side. Piece boundaries matter only
- * where a piece ends: a word that is not wholly inside one piece moves byte by byte. copy_abi.h
- * has the contract, docs/design/gpu.md the argument for the order of the words.
+ * The bus to host memory limits the speed, so the work is divided along the slot: a block gets a
+ * range of the slot, a warp gets runs of 16-byte words in this range, and a thread copies aligned
+ * words. Pieces in GPU memory may have any alignment; the bytes are shifted into place in
+ * registers. A word that spans the end of a piece is copied byte by byte. copy_abi.h documents the
+ * interface, docs/design/gpu.md the reasons for the order of the words.
  */
 #include "mem/copy_abi.h"
 #include "mem/verdict.cuh"
 
-#define WORD 16u /* bytes of a thread's access */
+#define WORD 16u /* bytes that a thread loads or stores at once */
 #define LANES 32u
-#define UNROLL 4u /* words that a thread has under way */
+#define UNROLL 4u /* words that a thread loads before it stores them */
 #define STEP (UNROLL * LANES * WORD)
-#define TILE 512u /* pieces in shared memory at a time */
+#define TILE 512u /* pieces that a block keeps in shared memory at a time */
 #define LINE 128u
 #define ALL 0xffffffffu
 #define NONE 0xffffu
 
-/* Pieces in terms of positions (see struct mem_copy_args). The byte of piece i at position p is at
- * GPU address delta[i] + p. Piece i has positions from[i] .. end[i] - 1; ends ascend strictly. */
+/* Pieces of the list, loaded into shared memory. Positions are byte offsets as in struct
+ * mem_copy_args (copy_abi.h). Piece i has positions from[i] .. end[i] - 1, and its byte at position
+ * p has the GPU address delta[i] + p. The values of `end` ascend strictly. */
 struct tile {
 	uint64_t delta[TILE];
 	uint32_t from[TILE], end[TILE];
 };
 
-/* The data that a thread needs for a step of its warp. */
+/* What the functions below need to know of the tile, the slot and the calling thread. */
 struct view {
 	const struct tile *t;
 	uint32_t n;    /* number of pieces in the tile */
-	uint64_t base; /* address of position 0 */
+	uint64_t base; /* GPU address of position 0 */
 	uint32_t lane;
 };
 
@@ -46,7 +47,7 @@ static __device__ __forceinline__ void copy_store16(uint64_t addr, uint4 word)
 	__stcs((uint4 *)addr, word);
 }
 
-/* Returns bytes by .. by + 15 of the 32 bytes in low and high; by < 16. */
+/* Returns 16 of the 32 bytes in `low` and `high`, beginning with byte `by`, which is below 16. */
 static __device__ __forceinline__ uint4 copy_shifted(uint4 low, uint4 high, uint32_t by)
 {
 	uint32_t x[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
@@ -62,7 +63,7 @@ static __device__ __forceinline__ uint4 copy_shifted(uint4 low, uint4 high, uint
 			  __funnelshift_r(x[2], x[3], bits), __funnelshift_r(x[3], x[4], bits));
 }
 
-/* Returns byte k of the word. k is a constant after unrolling. */
+/* Returns byte `k` of the word. `k` is a constant after loop unrolling. */
 static __device__ __forceinline__ uint8_t byte_of(uint4 word, int k)
 {
 	uint32_t x = k < 4 ? word.x : k < 8 ? word.y : k < 12 ? word.z : word.w;
@@ -70,7 +71,8 @@ static __device__ __forceinline__ uint8_t byte_of(uint4 word, int k)
 	return (uint8_t)(x >> k % 4 * 8);
 }
 
-/* Returns the first piece from lo on whose end is after pos; n: there is none. */
+/* Returns the index of the first piece, from index `lo` on, that ends after `pos`. Returns `n` if
+ * there is none. */
 static __device__ __forceinline__ uint32_t piece_at(const struct tile *t, uint32_t n, uint32_t lo,
 						    uint32_t pos)
 {
@@ -89,9 +91,9 @@ static __device__ __forceinline__ uint32_t piece_at(const struct tile *t, uint32
 	return lo;
 }
 
-/* Returns whether the byte at pos belongs to a piece; *p is then that piece. The caller begins with
- * the first piece of a word in *p and calls this for each byte of the word in turn: pieces have at
- * least one byte, so one step suffices. */
+/* Returns whether the byte at `pos` belongs to a piece, whose index is then in *p. The caller sets
+ * *p to the first piece that ends after the first byte of a word, and calls this for each byte of
+ * the word in turn. Pieces have at least one byte, so *p grows by at most 1 per call. */
 static __device__ __forceinline__ bool piece_step(const struct view *v, uint32_t pos, uint32_t *p)
 {
 	if (*p < v->n && pos >= v->t->end[*p])
@@ -99,8 +101,8 @@ static __device__ __forceinline__ bool piece_step(const struct view *v, uint32_t
 	return *p < v->n && pos >= v->t->from[*p];
 }
 
-/* Gathers a word of the slot that several pieces share: all loads come before the first store, so
- * that their latencies overlap. */
+/* Gathers a word of the slot byte by byte, beginning with piece `p`. All loads come before the
+ * first store, so that their latencies overlap. */
 static __device__ __forceinline__ void gather_bytes(const struct view *v, uint32_t pos, uint32_t p)
 {
 	uint32_t byte[WORD], have = 0;
@@ -129,9 +131,9 @@ static __device__ __forceinline__ void gather_bytes(const struct view *v, uint32
 			*(uint8_t *)(v->base + pos + k) = (uint8_t)byte[k];
 }
 
-/* Gathers the words at positions at .. at + STEP - 1 that are before upto. A word whose aligned
- * source words extend beyond its piece is gathered by bytes like a word that pieces share, because
- * memory outside of pieces must not be read. */
+/* Gathers the words of the slot at positions `at` .. `at` + STEP - 1 that are below `upto`. Memory
+ * outside of pieces must not be read, so a word is gathered byte by byte if the aligned words that
+ * contain its source extend beyond the piece. */
 static __device__ __forceinline__ void gather_step(const struct view *v, uint32_t at, uint32_t upto)
 {
 	const struct tile *t = v->t;
@@ -172,7 +174,7 @@ static __device__ __forceinline__ void gather_step(const struct view *v, uint32_
 			gather_bytes(v, at + (j * LANES + v->lane) * WORD, place[j]);
 }
 
-/* Stores bytes from .. upto - 1 of the word to addr + from .. */
+/* Stores bytes `from` .. `upto` - 1 of the word; byte k is stored at `addr` + k. */
 static __device__ __forceinline__ void store_bytes(uint64_t addr, uint4 word, uint32_t from,
 						   uint32_t upto)
 {
@@ -182,7 +184,7 @@ static __device__ __forceinline__ void store_bytes(uint64_t addr, uint4 word, ui
 			*(uint8_t *)(addr + k) = byte_of(word, (int)k);
 }
 
-/* Scatters a word of the slot that several pieces share; p: the first of them. */
+/* Scatters a word of the slot byte by byte, beginning with piece `p`. */
 static __device__ __forceinline__ void scatter_bytes(const struct view *v, uint32_t pos, uint32_t p,
 						     uint4 word)
 {
@@ -192,10 +194,11 @@ static __device__ __forceinline__ void scatter_bytes(const struct view *v, uint3
 			*(uint8_t *)(v->t->delta[p] + pos + k) = byte_of(word, (int)k);
 }
 
-/* Stores the word of each lane to addr. p: the piece that contains the whole word; NONE: no piece
- * does, and nothing is stored. If addr is not aligned, a lane writes the aligned word that consists
- * of its own bytes and those of the next lane; the first and the last lane of a run write the
- * remaining bytes. All lanes of the warp take part. */
+/* Stores the word of each lane at the lane's `addr`. `p` is the index of the piece that contains
+ * the whole word, or NONE if no piece does; a lane with NONE stores nothing. If `addr` is not
+ * aligned, a lane stores one aligned word that consists of the end of its own word and the
+ * beginning of the next lane's word. The first and the last of neighbouring lanes with the same `p`
+ * store the remaining bytes. All lanes of the warp must call this. */
 static __device__ __forceinline__ void scatter_word(uint32_t lane, uint32_t p, uint64_t addr,
 						    uint4 word)
 {
@@ -227,7 +230,7 @@ static __device__ __forceinline__ void scatter_word(uint32_t lane, uint32_t p, u
 		store_bytes(addr, word, 0, WORD - off);
 }
 
-/* Scatters the words at positions at .. at + STEP - 1 that are before upto. */
+/* Scatters the words of the slot at positions `at` .. `at` + STEP - 1 that are below `upto`. */
 static __device__ __forceinline__ void scatter_step(const struct view *v, uint32_t at,
 						    uint32_t upto)
 {
@@ -267,7 +270,8 @@ static __device__ __forceinline__ void scatter_step(const struct view *v, uint32
 			scatter_bytes(v, at + (j * LANES + v->lane) * WORD, place[j], word[j]);
 }
 
-/* Does the steps of this warp for positions pos .. upto - 1. */
+/* Copies this warp's share of positions `pos` .. `upto` - 1. The warps of the block take turns,
+ * STEP positions each. */
 template <bool GATHER>
 static __device__ __forceinline__ void warp_work(const struct view *v, uint32_t pos, uint32_t upto)
 {
@@ -280,7 +284,7 @@ static __device__ __forceinline__ void warp_work(const struct view *v, uint32_t 
 			scatter_step(v, at, upto);
 }
 
-/* Loads n pieces from first on into the tile, with all threads of the block. */
+/* Loads pieces `first` .. `first` + `n` - 1 into the tile. All threads of the block take part. */
 static __device__ __forceinline__ void stage_tile(const struct mem_copy_args *a, struct tile *t,
 						  uint32_t first, uint32_t n)
 {
@@ -297,9 +301,9 @@ static __device__ __forceinline__ void stage_tile(const struct mem_copy_args *a,
 	}
 }
 
-/* Does the work of a block, in tiles of up to TILE pieces. All pieces of a word must be in one
- * tile: so a tile that is not the last of the block stops before the word in which its last piece
- * ends, and the next tile begins with that word. */
+/* Does the work of one block, in tiles of up to TILE pieces. All pieces of a word must be in the
+ * same tile. A tile that is not the last one of the block therefore stops before the word in which
+ * its last piece ends, and the next tile begins with that word. */
 template <bool GATHER>
 static __device__ __forceinline__ void block_main(const struct mem_copy_args *a)
 {
@@ -310,8 +314,8 @@ static __device__ __forceinline__ void block_main(const struct mem_copy_args *a)
 	uint32_t beyond = a->first[block + 1] < a->count ? a->first[block + 1] + 1 : a->count;
 	struct view v = {&t, 0, a->slot - a->slot % LINE, threadIdx.x % LANES};
 
-	/* One thread asks whether to stop; meanwhile the others fetch pieces, which takes as
-	 * long. */
+	/* The last thread finds out whether the list is aborted. Meanwhile the other threads load
+	 * pieces, which takes about as long. */
 	if (threadIdx.x == blockDim.x - 1)
 		halt = list_stopped((struct mem_copy_state *)a->state,
 				    (struct mem_copy_mark *)a->mark, a->serial);

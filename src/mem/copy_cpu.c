@@ -11,16 +11,17 @@
 #include "mem/copy.h"
 
 /*
- * Most blocks of a launch whose caller does not say how many (blocks 0). Each occupies a part of an
- * SM that the application could use. On an H200, 4 blocks gather and 16 scatter at the full rate of
- * the bus, 48 GB/s, and more do not help (docs/design/gpu.md). Such a launch has one block per
- * BLOCK_BYTES of the slot or BLOCK_PIECES pieces, whichever are more.
+ * The most blocks that mem_copy_plan chooses if its argument `blocks` is 0. Each block occupies a
+ * part of an SM that the application could use. On an H200, 4 blocks gather and 16 blocks scatter
+ * at the full rate of the bus, 48 GB/s; more blocks are not faster (docs/design/gpu.md). Up to this
+ * limit the launch gets one block per BLOCK_BYTES of the slot or per BLOCK_PIECES pieces, whichever
+ * gives more blocks.
  */
 #define BLOCKS_ENOUGH 16
 #define BLOCK_BYTES 16384
 #define BLOCK_PIECES 64
 #define LINE 128u
-/* positions in the slot are at most this, so that every sum of positions fits into 32 bits */
+/* largest position in a slot; sums of positions must fit into 32 bits */
 #define END_MOST (1u << 30)
 
 _Static_assert(sizeof(struct mem_copy_mark) == 12 && sizeof(struct mem_copy_piece) == 24 &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kind "cuda": checks of memory at registration, and the table of the kind. */
+/* The memory kind "cuda": the checks of memory at registration, and the table of the kind. */
 #include "mem/cuda_kind.h"
 
 #include "base/error.h"
@@ -7,20 +7,20 @@
 #include "mem/cuda_share.h"
 #include "sys/cuda.h"
 
-/* Attributes of an address according to the driver; all 0 if the driver does not know the
- * address. */
+/* The attributes of an address as the driver reports them. All are 0 if the driver does not know
+ * the address. */
 struct pointer {
-	cuda_ctx ctx; /* NULL for memory that is mapped by addresses (cuMemMap) or from a pool */
+	cuda_ctx ctx; /* NULL for memory of a pool and for memory mapped with cuMemMap */
 	unsigned type;
 	unsigned long long id; /* id of the allocation */
 	int managed, ordinal, mapped;
-	cuda_ptr start; /* range of the allocation */
+	cuda_ptr start; /* start and size of the allocation */
 	size_t size;
 	void *pool;
 };
 
-/* Reads the attributes of an address. Memory that is unknown to the driver is no error: type is 0.
- * The context is current. */
+/* Reads the attributes of an address. An address that the driver does not know is not an error: its
+ * attributes are all 0. The GPU's context must be current. */
 static cuda_result pointer_read(const struct sys_cuda *api, cuda_ptr at, struct pointer *out)
 {
 	static const int names[] = {
@@ -44,9 +44,10 @@ static cuda_result pointer_read(const struct sys_cuda *api, cuda_ptr at, struct 
 	return result;
 }
 
-/* Checks that the address is in linear device memory of this GPU and, if the memory belongs to a
- * context, that this is the primary one. Whether the device may access memory without a context
- * is not checked. ERR_INVALID, ERR_UNSUPPORTED: no; the last error says why and what to do. */
+/* Checks that the address is in linear device memory of this GPU and that the memory belongs to the
+ * GPU's primary context or to no context. Does not check whether the device may access memory
+ * without a context. If it returns ERR_INVALID or ERR_UNSUPPORTED, the last error says why and what
+ * to do. */
 static tcpx_status pointer_kind(const struct sys_cuda_gpu *gpu, const void *addr,
 				const struct pointer *is)
 {
@@ -95,10 +96,10 @@ static tcpx_status check_access(const struct sys_cuda_gpu *gpu, cuda_ptr at)
 }
 
 /*
- * Checks memory that the application mapped by addresses: every part of the range must be mapped
- * and accessible to the device. The range that the driver reports is the reservation in one
- * version and the mapping in another, so the check steps by the granularity: no mapping is
- * smaller.
+ * Checks memory that the application mapped with cuMemMap: all of the range must be mapped and
+ * accessible to the device. The check advances by the granularity of mappings, because no mapping
+ * is smaller. It does not use the range that the driver reports: this is the whole reservation in
+ * some driver versions and the mapping in others.
  */
 static tcpx_status mappings_check(const struct sys_cuda_gpu *gpu, cuda_ptr at, uint64_t length)
 {
@@ -135,8 +136,9 @@ static tcpx_status mappings_check(const struct sys_cuda_gpu *gpu, cuda_ptr at, u
 	}
 }
 
-/* Checks that the region lies in one allocation or, if it is mapped by addresses, that all of it is
- * mapped. For memory without a context also checks that the device may access it. */
+/* Checks that the region lies in one allocation or, if the memory is mapped with cuMemMap, that all
+ * of the region is mapped. If the memory has no context, also checks that the device may access
+ * it. */
 static tcpx_status range_check(const struct sys_cuda_gpu *gpu, cuda_ptr at, uint64_t length,
 			       const struct pointer *is)
 {
@@ -188,16 +190,16 @@ static tcpx_status cuda_probe(void *addr, uint64_t length, uint32_t device, uint
 		return status;
 	status = memory_check(gpu, addr, length, out_id);
 	if (status == TCPX_OK)
-		/* the owner thread holds a reference to the device, so the one taken above can be
-		 * put */
+		/* the owner thread takes a reference to the device; the one taken above is
+		 * dropped */
 		status = mem_cuda_owner_start(device);
 	sys_cuda_put(gpu);
 	return status;
 }
 
-/* See mem_kind.same. Only CUDA_ERR_INVALID_VALUE says that the memory is gone. Other driver errors
- * (a broken context, the end of the process) say nothing about the memory, so it counts as the
- * same: the copy will fail and report the error. */
+/* See mem_kind.same. Only CUDA_ERR_INVALID_VALUE means that the memory was freed. Other driver
+ * errors (a broken context, the end of the process) say nothing about the memory. The memory then
+ * counts as unchanged, and the copy that follows fails and reports the error. */
 static int cuda_same(void *addr, uint64_t length, uint32_t device, uint64_t id)
 {
 	unsigned long long now = 0;
@@ -228,15 +230,16 @@ static tcpx_status cuda_commit(struct mem_copy *copy)
 	return mem_cuda_owner_push(copy, 0);
 }
 
-/* See mem_kind.stop. The sharing thread passes moves to the owners, so it ends first. */
+/* See mem_kind.stop. The sharing thread passes copies to the owner threads, so it is stopped
+ * first. */
 static void cuda_stop(void)
 {
 	mem_cuda_share_stop();
 	mem_cuda_owners_stop();
 }
 
-/* See mem_kind.slot_alloc. Takes a slot that cuda_slot_leave kept and that is not freed yet, if
- * there is one of this size. */
+/* See mem_kind.slot_alloc. Reuses a slot of this size that cuda_slot_leave kept, if there is
+ * one. */
 static void *cuda_slot_alloc(size_t bytes, uint32_t device)
 {
 	void *slot = mem_cuda_slot_left(bytes, device);
@@ -244,8 +247,9 @@ static void *cuda_slot_alloc(size_t bytes, uint32_t device)
 	return slot ? slot : mem_cuda_slot_alloc(bytes, device);
 }
 
-/* See mem_kind.slot_leave. Keeps the slot for the owner thread, which frees it when it ends. If no
- * owner thread runs (in a forked child, or because it has just ended), frees the slot here. */
+/* See mem_kind.slot_leave. Keeps the slot; the owner thread of the device frees it when the thread
+ * ends. If no owner thread runs (in a forked child, or because it has just ended), frees the slot
+ * at once. */
 static void cuda_slot_leave(void *slot, size_t bytes, uint32_t device)
 {
 	if (!mem_cuda_owner_runs(device)) {

@@ -25,7 +25,7 @@ static tcpx_status cover_refused(const struct sys_cuda_gpu *gpu, cuda_ptr at, ui
 	return error_next("allocate the memory aligned to 64 KiB and in multiples of 64 KiB");
 }
 
-/* Asks the driver for a dma-buf and closes the descriptor at once. */
+/* Asks the driver for a dma-buf of the range, and closes its descriptor at once. */
 static tcpx_status ask_driver(const struct sys_cuda_gpu *gpu, cuda_ptr at, uint64_t bytes)
 {
 	int fd = -1; /* a driver that refuses may leave it unchanged */
@@ -41,7 +41,7 @@ static tcpx_status ask_driver(const struct sys_cuda_gpu *gpu, cuda_ptr at, uint6
 	return cover_refused(gpu, at, bytes, error_last()->what);
 }
 
-/* For a driver that cannot be asked: checks that the pages lie in one allocation. */
+/* For drivers that cannot export a dma-buf: checks that the range lies in one allocation. */
 static tcpx_status check_allocation(const struct sys_cuda_gpu *gpu, cuda_ptr at, uint64_t bytes)
 {
 	const struct sys_cuda *api = gpu->api;

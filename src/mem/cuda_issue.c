@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies by the copy engine: copies are merged into runs, each of which is one call; calls that
- * the driver refuses are repeated in smaller parts. */
+/* Copies by the GPU's copy engine. Contiguous copies are merged into runs, and each run is one
+ * driver call. If the driver refuses a call, the call is repeated in smaller parts. */
 #include "mem/cuda_issue.h"
 
 #include "base/error.h"
@@ -9,13 +9,14 @@
 struct issue {
 	const struct sys_cuda *api;
 	cuda_stream stream;
-	cuda_result fatal; /* the error that made the device unusable; CUDA_OK: none */
+	cuda_result fatal; /* the error that made the device unusable, or CUDA_OK */
 };
 
-/* Copies of one piece each whose slots and pieces are contiguous; one call moves them. */
+/* Copies of one piece each that are contiguous in the slots and on the GPU. One driver call copies
+ * them all. */
 struct run {
-	struct mem_copy *first, *last; /* its copies, in the order of the list */
-	/* the first byte of the copies, in the slots and on the GPU */
+	struct mem_copy *first, *last; /* first and last copy of the run, linked by `next` */
+	/* address of the first byte in the slots; address of the first byte on the GPU */
 	uint8_t *slot, *memory;
 	uint64_t bytes;
 };
@@ -29,8 +30,8 @@ static cuda_result copy_bytes(const struct issue *issue, const struct mem_copy *
 			     : issue->api->copy_async(gpu, host, bytes, issue->stream);
 }
 
-/* Records the first failure of a copy as its result. Parts of the copy may be in the stream, so
- * its done is called only when its group has ended. */
+/* Records a failure of a copy as its result, if no earlier failure is recorded. Parts of the copy
+ * may be in the stream, so the copy's `done` is called only when its whole group has ended. */
 static void record_failure(struct issue *issue, struct mem_copy *copy, cuda_result result)
 {
 	static struct log_limit limit;
@@ -45,8 +46,8 @@ static void record_failure(struct issue *issue, struct mem_copy *copy, cuda_resu
 		issue->fatal = result;
 }
 
-/* Returns the total length of the pieces from *i on that are contiguous on both sides; *i becomes
- * the index of the first piece after them. */
+/* Returns the total length of piece *i and the following pieces that are contiguous on both sides
+ * of the copy. Advances *i to the first piece after them. */
 static uint64_t stretch_bytes(const struct mem_copy *copy, uint32_t *i)
 {
 	uint8_t *memory = copy->pieces[*i].addr;
@@ -58,8 +59,8 @@ static uint64_t stretch_bytes(const struct mem_copy *copy, uint32_t *i)
 	return bytes;
 }
 
-/* Issues pieces from .. upto - 1, whose bytes are contiguous in the slot from `slot` on, with one
- * call each. */
+/* Issues pieces `from` .. `upto` - 1 with one driver call each. Their bytes are contiguous in the
+ * slot and begin at `slot`. */
 static cuda_result issue_each(const struct issue *issue, const struct mem_copy *copy, uint8_t *slot,
 			      uint32_t from, uint32_t upto)
 {
@@ -75,9 +76,9 @@ static cuda_result issue_each(const struct issue *issue, const struct mem_copy *
 	return result;
 }
 
-/* Issues one copy of several pieces: one call per contiguous stretch. Adjacent pieces may lie in
- * separate allocations, and the driver refuses a call that spans two; such a stretch is issued
- * piece by piece. */
+/* Issues one copy of several pieces, with one driver call per contiguous stretch of pieces.
+ * Adjacent pieces may lie in separate allocations, and the driver refuses a call that spans two
+ * allocations. A refused stretch is issued piece by piece. */
 static cuda_result issue_pieces(const struct issue *issue, const struct mem_copy *copy)
 {
 	uint8_t *slot = copy->slot;
@@ -102,8 +103,8 @@ static cuda_result issue_pieces(const struct issue *issue, const struct mem_copy
 	return CUDA_OK;
 }
 
-/* Issues the copies of a run one by one after the driver refused one call for all, which may have
- * spanned two allocations. */
+/* Issues the copies of a run one by one. Called when the driver has refused a single call for all
+ * of them, because the run may span two allocations. */
 static void issue_singly(struct issue *issue, const struct run *run)
 {
 	struct mem_copy *copy = run->first;
@@ -118,12 +119,12 @@ static void issue_singly(struct issue *issue, const struct run *run)
 	}
 }
 
-/* Issues the run with one call. If the driver refuses the call, issues the copies one by one; any
- * other failure, also of an earlier run that broke the device, is recorded for all its copies. The
- * run is empty afterwards. */
+/* Issues the run with one driver call. If the driver refuses a call for several copies, issues the
+ * copies one by one. Any other error becomes the result of all copies of the run; so does the error
+ * of an earlier run that made the device unusable. The run is empty afterwards. */
 static void issue_run(struct issue *issue, struct run *run)
 {
-	cuda_result result = issue->fatal; /* set by an earlier run */
+	cuda_result result = issue->fatal; /* may be set by an earlier run */
 
 	if (!result && run->bytes)
 		result = copy_bytes(issue, run->first, run->slot, run->memory, run->bytes);
@@ -138,7 +139,7 @@ static void issue_run(struct issue *issue, struct run *run)
 	run->first = NULL;
 }
 
-/* Appends the copy to the run if it is contiguous with it. Returns 1 if it was appended. */
+/* Appends the copy to the run if the copy is contiguous with the run. Returns 1 if so. */
 static int run_grow(struct run *run, struct mem_copy *copy)
 {
 	if (!run->first || copy->npieces != 1 || copy->sources ||

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads and launches the embedded copy kernels through the driver's function table. */
+/* Loads and launches the embedded copy and move kernels through the driver's function table. */
 #include <stddef.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "mem/cuda_kernels.h"
 
-/* The code of copy.cu and move.cu: fatbins, or PTX text. */
+/* The compiled code of copy.cu and move.cu, as fatbins or PTX text. */
 extern const unsigned char mem_copy_image[], mem_move_image[];
 
 tcpx_status mem_cuda_kernels_load(const struct sys_cuda_gpu *gpu,
@@ -36,7 +36,7 @@ tcpx_status mem_cuda_kernels_load(const struct sys_cuda_gpu *gpu,
 tcpx_status mem_cuda_kernels_launch(const struct mem_cuda_kernels *kernels, int to_slot,
 				    cuda_stream stream, const struct mem_copy_args *args)
 {
-	struct mem_copy_args copy = *args; /* the driver's parameter is not const */
+	struct mem_copy_args copy = *args; /* the driver takes a pointer to non-const */
 	void *params[] = {&copy};
 	cuda_result result = kernels->gpu->api->launch(to_slot ? kernels->gather : kernels->scatter,
 						       args->blocks, 1, 1, MEM_COPY_THREADS, 1, 1,

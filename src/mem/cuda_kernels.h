@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The embedded copy kernels of one GPU: load, launch, unload. The caller has made the GPU's context
- * current (sys_cuda_push). */
+/* Loads, launches and unloads the embedded copy and move kernels of one GPU. The caller must have
+ * made the GPU's context current (sys_cuda_push). */
 #ifndef MEM_CUDA_KERNELS_H
 #define MEM_CUDA_KERNELS_H
 
@@ -16,24 +16,26 @@ struct mem_cuda_kernels {
 	cuda_function gather, scatter, move;
 };
 
-/* Loads the kernels. Errors are those of sys_cuda_module_load(). Called at registration, so that
- * no transfer waits for it. */
+/* Loads the kernels. Returns the errors of sys_cuda_module_load(). Called when memory is
+ * registered, so that no transfer waits for the loading. */
 tcpx_status mem_cuda_kernels_load(const struct sys_cuda_gpu *gpu,
 				  struct mem_cuda_kernels *out_kernels);
 
-/* Puts one launch into the stream: pieces into the slot (to_slot 1) or the slot into pieces (0).
- * args is copied; the caller keeps what it points to until the stream has passed the launch.
- * Never blocks. ERR_SYSTEM: nothing was launched. */
+/* Puts one launch into the stream. The launch copies the pieces into the slot if `to_slot` is 1, or
+ * the slot into the pieces if it is 0. `args` is copied; the memory that it points to must stay
+ * valid until the stream has passed the launch. Never blocks. If it returns ERR_SYSTEM, nothing was
+ * launched. */
 tcpx_status mem_cuda_kernels_launch(const struct mem_cuda_kernels *kernels, int to_slot,
 				    cuda_stream stream, const struct mem_copy_args *args);
 
-/* Puts one launch of the move kernel (move_abi.h) into the stream: from memory that this GPU can
- * read to memory that it can write. args and ERR_SYSTEM as in mem_cuda_kernels_launch. */
+/* Puts one launch of the move kernel (move_abi.h) into the stream. The kernel copies from memory
+ * that this GPU can read to memory that it can write. For `args` and ERR_SYSTEM see
+ * mem_cuda_kernels_launch. */
 tcpx_status mem_cuda_kernels_move(const struct mem_cuda_kernels *kernels, cuda_stream stream,
 				  const struct mem_move_args *args);
 
-/* Unloads the kernels; the caller makes sure that no launch is under way. Ignores errors: at
- * process exit the driver may be gone already. */
+/* Unloads the kernels. The caller must make sure that no launch is under way. Ignores errors,
+ * because the driver may have been shut down already at process exit. */
 void mem_cuda_kernels_unload(struct mem_cuda_kernels *kernels);
 
 #endif

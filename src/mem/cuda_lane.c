@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups of copies in one direction: issued to the copy engine or a kernel, aborted, ended in
- * order. */
+/* Groups of copies in one direction: issues them to the copy engine or to a kernel, aborts launches
+ * that do not begin, and ends groups in order. */
 #include "mem/cuda_lane.h"
 
 #include <stdint.h>
@@ -10,16 +10,17 @@
 #include "base/error.h"
 #include "mem/cuda_issue.h"
 
-/* most pieces of a group that only the copy engine can copy; the write of its number, once per
- * group, costs as much as half a small copy */
+/* most pieces of a group that only the copy engine can copy. After each group the stream writes the
+ * group's number, which costs as much as half a small copy. */
 #define GROUP_CALLS 32u
-#define ENGINE_CALLS 8u		 /* this many calls of the copy engine cost less than a launch */
-#define GROUP_BYTES (4ull << 20) /* most bytes of a group; they take the bus 80 us */
-/* most bytes of a group that is issued while no other is under way, so that it ends early */
+#define ENGINE_CALLS 8u		 /* up to this many copy-engine calls cost less than a launch */
+#define GROUP_BYTES (4ull << 20) /* most bytes of a group; the bus needs 80 us for them */
+/* most bytes of a group that is issued while no other group is under way; few, so that it ends
+ * early */
 #define FIRST_BYTES (1ull << 20)
-#define MOVE_CALLS 2u		  /* in place of ENGINE_CALLS for moves between GPUs */
-#define MOVE_BYTES (128ull << 20) /* in place of GROUP_BYTES for moves between GPUs */
-/* if nothing has happened in a lane for this long, the driver is asked */
+#define MOVE_CALLS 2u		  /* like ENGINE_CALLS, for moves between GPUs */
+#define MOVE_BYTES (128ull << 20) /* like GROUP_BYTES, for moves between GPUs */
+/* if nothing has happened in a lane for this long, the driver is asked whether a group has ended */
 #define ASK_NS (100 * CLOCK_MS_NS)
 
 int64_t mem_lane_patience_ns = 2 * CLOCK_MS_NS;
@@ -67,7 +68,7 @@ tcpx_status mem_lane_open(struct cuda_lane *lane, const struct sys_cuda *api,
 	if (status == TCPX_OK)
 		status = mem_launcher_open(&lane->launcher, kernels, lane->kernel.stream,
 					   at + MEM_LANE_WORDS, memory_at + MEM_LANE_WORDS);
-	if (status != TCPX_OK) /* no error: if the device is broken, the next call reports it */
+	if (status != TCPX_OK) /* not returned: if the device is broken, the next call reports it */
 		LOG_INFO("no copy kernels: %s", error_last()->what);
 	return TCPX_OK;
 }
@@ -80,8 +81,8 @@ int mem_lane_moves(struct cuda_lane *lane)
 	return lane->launcher.kernels != NULL;
 }
 
-/* Makes the stream write the number that the word already holds, which changes nothing, since the
- * lane is idle. */
+/* Makes the stream write the number that its word holds already. The lane is idle, so the write
+ * changes nothing. */
 static void way_warm(const struct cuda_lane *lane, const struct cuda_way *way)
 {
 	if (way->stream)
@@ -104,9 +105,9 @@ void mem_lane_close(struct cuda_lane *lane)
 	way_close(&lane->engine, lane->api);
 }
 
-/* Gives the group its number, and makes the stream write it when all copies issued to the stream
- * before have ended. group->flagged: 1: the stream will do so; 0: the call failed, or the device
- * cannot do it or is broken. */
+/* Gives the group its number, and makes the stream write the number when all copies issued to the
+ * stream so far have ended. Sets group->flagged to 1 if the stream will write the number. Sets it
+ * to 0 if the driver call failed, or if the device is broken or cannot do this. */
 static void group_flag(struct cuda_lane *lane, struct cuda_group *group, struct cuda_way *way)
 {
 	cuda_result result = CUDA_ERR_NOT_SUPPORTED;
@@ -125,7 +126,8 @@ static void group_flag(struct cuda_lane *lane, struct cuda_group *group, struct 
 	group->flagged = result == CUDA_OK;
 }
 
-/* Issues the group's copies to the copy engine in this stream, and then the write of its number. */
+/* Issues the group's copies to the copy engine in the stream of `way`, and after them the write of
+ * the group's number. */
 static void group_engine(struct cuda_lane *lane, struct cuda_group *group, struct cuda_way *way)
 {
 	cuda_result result = mem_issue_copies(lane->api, way->stream, group->first);
@@ -135,15 +137,15 @@ static void group_engine(struct cuda_lane *lane, struct cuda_group *group, struc
 	group_flag(lane, group, way);
 }
 
-/* Returns memory for a launch; NULL: use the copy engine. While aborted launches are in the
- * stream, a new one would wait for them, so there is none. */
+/* Returns memory for a launch, or NULL if the copy engine must be used. Returns NULL while aborted
+ * launches are in the stream, because a new launch would wait for them. */
 static struct cuda_launch *lane_launch(struct cuda_lane *lane)
 {
 	return lane->nlate ? NULL : mem_launcher_slot(&lane->launcher);
 }
 
-/* Removes the next group of copies from the queue and issues it, by the kernels if the copy engine
- * would need many calls. */
+/* Removes the next group of copies from the queue and issues it. Uses the kernels if the copy
+ * engine would need many calls. */
 static void group_issue(struct cuda_lane *lane, int64_t now_ns)
 {
 	struct cuda_group *group = &lane->under[(lane->oldest + lane->nunder) % CUDA_LANE_GROUPS];
@@ -174,7 +176,7 @@ static void group_issue(struct cuda_lane *lane, int64_t now_ns)
 	lane->nunder++;
 }
 
-/* Calls done of each copy in the list; done may free its copy, and push others. */
+/* Calls `done` of each copy in the list. `done` may free the copy, and may push other copies. */
 static void lane_copies_end(struct cuda_lane *lane, struct mem_copy *copy, tcpx_status status)
 {
 	while (copy) {
@@ -196,8 +198,8 @@ static int group_has_ended(const struct cuda_group *group)
 	       (int32_t)(way->known - group->number) >= 0;
 }
 
-/* Asks the driver whether the stream is empty. CUDA_OK: yes, and so every group issued to it has
- * ended. */
+/* Asks the driver whether the stream is empty. Returns CUDA_OK if it is: every group issued to the
+ * stream has ended. */
 static cuda_result way_query(const struct cuda_lane *lane, struct cuda_way *way)
 {
 	cuda_result result = lane->api->stream_query(way->stream);
@@ -207,8 +209,8 @@ static cuda_result way_query(const struct cuda_lane *lane, struct cuda_way *way)
 	return result;
 }
 
-/* Returns 1 if the group has ended. If the stream will not write the group's number, or if
- * nothing has happened in the lane for ASK_NS, asks the driver too. */
+/* Returns 1 if the group has ended. Also asks the driver if the stream will not write the group's
+ * number, or if nothing has happened in the lane for ASK_NS. */
 static int group_poll(struct cuda_lane *lane, struct cuda_group *group, int64_t now_ns)
 {
 	cuda_result result;
@@ -224,8 +226,8 @@ static int group_poll(struct cuda_lane *lane, struct cuda_group *group, int64_t 
 	return result == CUDA_OK;
 }
 
-/* Removes the oldest group, which has ended; returns its copies, whose done is still to be
- * called. */
+/* Removes the oldest group, which must have ended, and returns its copies. The caller must then
+ * call `done` of each copy. */
 static struct mem_copy *group_take(struct cuda_lane *lane, int64_t now_ns)
 {
 	struct cuda_group *group = &lane->under[lane->oldest];
@@ -239,19 +241,20 @@ static struct mem_copy *group_take(struct cuda_lane *lane, int64_t now_ns)
 	return copies;
 }
 
-/* Whether the group's kernel saw an abort and moved nothing. 0 for a mixed group: the copy engine
- * copies it in any case. */
+/* Whether the group's kernel was aborted and copied nothing. Returns 0 for a mixed group, which the
+ * copy engine copies in any case. */
 static int group_was_stopped(const struct cuda_group *group)
 {
 	return group->launch && !group->mixed && mem_launch_stopped(group->launch);
 }
 
 /*
- * Aborts the launch of the oldest group if it has not begun after mem_lane_patience_ns, or at once
- * if earlier aborted launches are still in the stream: a kernel of the application may occupy the
- * GPU for any length of time. Leaves a mixed group alone. If it is certain that the launch touches
- * nothing, the copy engine copies the group. The launch's mark and list stay in use, and it counts
- * as pending, until the stream has passed it. Returns 1 if the copy engine took over.
+ * Aborts the launch of the oldest group if the launch has not begun after mem_lane_patience_ns, or
+ * at once if earlier aborted launches are still in the stream. (A kernel of the application may
+ * occupy the GPU for any length of time.) Does nothing for a mixed group, of which some launches
+ * failed. If the aborted launch is certain to touch no memory, the copy engine copies the group,
+ * and the function returns 1. The launch's mark and pieces stay in use until the stream has passed
+ * the launch. Until then the launch counts in *lane->pending.
  */
 static unsigned abort_oldest_launch(struct cuda_lane *lane, int64_t now_ns)
 {
@@ -268,7 +271,7 @@ static unsigned abort_oldest_launch(struct cuda_lane *lane, int64_t now_ns)
 	return 1;
 }
 
-/* Removes element i of `late`, whose launch the stream has passed. */
+/* Removes element `i` of lane->late, an aborted launch that the stream has passed. */
 static void late_remove(struct cuda_lane *lane, unsigned i)
 {
 	lane->late[i].launch->busy = 0;
@@ -276,9 +279,8 @@ static void late_remove(struct cuda_lane *lane, unsigned i)
 	atomic_fetch_sub(lane->pending, 1);
 }
 
-/* First ends groups in order, oldest first; a group whose kernel was stopped goes to the copy
- * engine instead. Then issues new groups, and only then calls done of the copies that have
- * ended. */
+/* First ends groups, oldest first; if the kernel of a group was aborted, the copy engine copies the
+ * group instead. Then issues new groups. Finally calls `done` of the copies that have ended. */
 unsigned mem_lane_round(struct cuda_lane *lane, int64_t now_ns)
 {
 	struct mem_copy *over = NULL, **tail = &over;
@@ -310,13 +312,14 @@ unsigned mem_lane_round(struct cuda_lane *lane, int64_t now_ns)
 		if (moved)
 			lane->moved_ns = now_ns;
 	}
-	/* called last, because done takes time, and the GPU works on the new groups meanwhile */
+	/* called last, because `done` takes time, in which the GPU works on the new groups */
 	lane_copies_end(lane, over, TCPX_OK);
 	return moved;
 }
 
-/* For a broken device. Returns 1 if the group moves no more bytes: it has ended, or its stream is
- * dead. *out_status: the status of its copies, TCPX_OK if it ended normally. */
+/* For a broken device. Returns 1 if the group will copy no more bytes, because it has ended or its
+ * stream is dead. *out_status is the status for its copies: TCPX_OK if the group ended normally,
+ * else `status`. */
 static int group_ended_or_dead(struct cuda_lane *lane, struct cuda_group *group, tcpx_status status,
 			       tcpx_status *out_status)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A lane is one direction of a GPU: a queue that any thread pushes to, and the groups of copies
- * that the owner thread has under way. A group uses the copy engine, in one stream, or the copy
- * kernels, in another one, so that a kernel that cannot start blocks nothing else. After each group
- * its stream writes the number of the group to a word of mapped host memory. Groups end in the
- * order in which they were issued.
+ * A lane is one direction of copies of a GPU. It has a queue, to which any thread pushes copies,
+ * and the groups of copies that the GPU's owner thread has issued. A group uses either the copy
+ * engine or the copy kernels. Each of the two has its own stream, so that a kernel that cannot
+ * begin does not block the copy engine. After each group the stream writes the group's number to a
+ * word of mapped host memory. Groups end in the order in which they were issued.
  */
 #ifndef MEM_CUDA_LANE_H
 #define MEM_CUDA_LANE_H
@@ -17,11 +17,11 @@
 #include "mem/kind.h"
 #include "sys/cuda.h"
 
-/* Most groups under way. Work in a stream cannot be taken back, so they are few; two keep the copy
- * engine busy, because one can run while the host ends the other. */
+/* Most groups under way. They are few, because work in a stream cannot be taken back. Two suffice
+ * to keep the copy engine busy: one can run while the host ends the other. */
 #define CUDA_LANE_GROUPS 2
 
-/* Directions of copies: into GPU memory, out of it, and moves from another GPU's memory into it. */
+/* Directions: into GPU memory, out of it, and from another GPU's memory into it (a move). */
 enum { CUDA_LANE_IN = 0, CUDA_LANE_OUT, CUDA_LANE_MOVE, CUDA_LANES };
 
 /* One of the two streams of a lane, and the numbers of the groups issued to it. */
@@ -29,35 +29,35 @@ struct cuda_way {
 	cuda_stream stream;
 	/* in mapped host memory: number of the last group that ended, written by the stream */
 	_Atomic uint32_t *word;
-	cuda_ptr word_at; /* address of word for the device */
+	cuda_ptr word_at; /* device address of `word` */
 	uint32_t number;  /* number of the last group issued */
-	/* number of the last group that the driver reported as ended; *word may lag behind */
+	/* number of the last group that the driver reported as ended; *word may be older */
 	uint32_t known;
 };
 
 struct cuda_group {
 	struct mem_copy *first;
 	struct cuda_way *way;
-	struct cuda_launch *launch; /* NULL: the copy engine copies the group */
+	struct cuda_launch *launch; /* NULL if the copy engine copies the group */
 	uint32_t number;
-	int flagged; /* 1: the stream will write the group's number to the word */
-	/* 1: one of its launches failed, so the engine's copies of the whole group follow in the
-	 * same stream */
+	int flagged; /* whether the stream will write the group's number to the word */
+	/* whether one of the group's launches failed; the copy engine then copies the whole group,
+	 * in the stream of the launches */
 	int mixed;
-	int64_t since_ns; /* when it became the oldest group under way */
+	int64_t since_ns; /* when the group became the oldest one under way */
 };
 
 struct cuda_lane {
 	struct cuda_queue queue;
 
-	/* for the owner thread only */
+	/* The following fields are for the owner thread only. */
 	const struct sys_cuda *api;
 	_Atomic uint32_t *pending;
 	enum config_copies copies;
-	uint64_t group_bytes; /* most bytes of one group, except a single larger copy */
-	/* most bytes of one group that is issued while no other is under way */
+	uint64_t group_bytes; /* most bytes of a group of several copies */
+	/* most bytes of a group that is issued while no other group is under way */
 	uint64_t first_bytes;
-	uint32_t engine_calls; /* most calls of the copy engine that cost less than a launch */
+	uint32_t engine_calls; /* up to this many copy-engine calls cost less than a launch */
 	struct cuda_way engine, kernel;
 	struct cuda_launcher launcher;
 	struct cuda_group under[CUDA_LANE_GROUPS];
@@ -66,41 +66,44 @@ struct cuda_lane {
 	struct cuda_group late[MEM_LAUNCH_SLOTS];
 	unsigned nlate;
 	int64_t moved_ns; /* when a group was last issued or ended, or the driver was asked */
-	/* 1: the device cannot write a word from a stream, so the driver is asked */
+	/* whether the device cannot write a word from a stream; the driver is asked instead */
 	int flagless;
 	cuda_result fatal;
 };
 
-/* Mapped host memory of a lane: its two words, then the memory of the launcher. */
-#define MEM_LANE_WORDS 256 /* bytes; the words are two cache lines apart */
+/* The mapped host memory of a lane: one word for each of its two streams, then the memory of its
+ * launcher. */
+#define MEM_LANE_WORDS 256 /* bytes; the words are 128 bytes apart */
 #define MEM_LANE_BYTES(with_kernels) (MEM_LANE_WORDS + ((with_kernels) ? MEM_LAUNCHER_BYTES : 0))
 
-/* How long a launch may wait for its start before the copy engine takes over its group. Tests
- * change it while no lane is open. */
+/* How long a launch may wait for its start before it is aborted and the copy engine copies its
+ * group. Tests change it while no lane is open. */
 extern int64_t mem_lane_patience_ns;
 
-/* Opens a lane. kernels NULL: it uses the copy engine only. memory: MEM_LANE_BYTES of mapped host
- * memory, at memory_at for the device. pending: the owner's count of accepted copies, which the
- * lane decrements as they end. priority: that of its streams. After an error the lane must be
- * closed too. Owner thread, as all functions here; the context is current. */
+/* Opens a lane. If `kernels` is NULL, the lane uses the copy engine only. `memory` is
+ * MEM_LANE_BYTES of mapped host memory, and `memory_at` is its device address. `pending` is the
+ * owner's count of accepted copies, which the lane decrements as copies end. `priority` is the
+ * priority of the lane's streams. The lane must be closed even after an error. All functions here
+ * are called by the owner thread, with the context current. */
 tcpx_status mem_lane_open(struct cuda_lane *lane, const struct sys_cuda *api,
 			  const struct mem_cuda_kernels *kernels, void *memory, cuda_ptr memory_at,
 			  _Atomic uint32_t *pending, int priority);
-/* Makes an opened lane one for moves out of mappings. Returns 1 if it has a kernel for lists. */
+/* Changes an opened lane to one for moves between GPUs. Returns 1 if the lane has a kernel for
+ * lists of pieces. */
 int mem_lane_moves(struct cuda_lane *lane);
-/* If nothing is under way in the lane, makes a call that changes nothing on each of its streams,
- * because the driver's first call after a rest is slow. */
+/* If nothing is under way in the lane, makes a driver call without effect on each of its streams,
+ * because the driver's first call after an idle time is slow. */
 void mem_lane_warm(struct cuda_lane *lane);
 void mem_lane_close(struct cuda_lane *lane);
 
-/* Ends groups that the GPU has finished and issues new ones; returns how many groups were ended,
- * issued or aborted. Sets lane->fatal if the device is broken. Calls done of the copies, which may
- * push others. */
+/* Ends groups that the GPU has finished, and issues new ones. Returns the number of groups that
+ * were ended, issued or aborted. Sets lane->fatal if the device is broken. Calls `done` of the
+ * copies that have ended; `done` may push other copies. */
 unsigned mem_lane_round(struct cuda_lane *lane, int64_t now_ns);
 
-/* Called in each round after the device broke: ends queued copies with status, and copies in a
- * stream as soon as the stream reports that it is dead; until then it may still move bytes.
- * Returns how many groups ended, the queue counting as one. */
+/* Called in each round after the device broke. Ends queued copies with `status`. Ends copies in a
+ * stream only when the stream reports that it is dead or has passed them; until then the stream may
+ * still copy bytes. Returns the number of groups that ended; the queue counts as one group. */
 unsigned mem_lane_fail(struct cuda_lane *lane, tcpx_status status);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of pieces for the copy kernels: built from copies, launched, aborted. */
+/* Lists of pieces for the copy kernels: builds them from copies, launches them, aborts them. */
 #include "mem/cuda_launch.h"
 
 #include <stdatomic.h>
@@ -9,7 +9,7 @@
 #include "mem/cuda_kind.h"
 
 #define LAUNCHES 32u	  /* most launches of a list */
-#define CALLS_A_LAUNCH 4u /* what a launch costs, in calls of the copy engine */
+#define CALLS_A_LAUNCH 4u /* cost of a launch, in calls of the copy engine */
 #define GAP (16u << 10)	  /* longest gap between slots of one launch, in bytes */
 #define SLOT_BYTES (MEM_LAUNCHER_BYTES / MEM_LAUNCH_SLOTS)
 #define MARK_BYTES 128u
@@ -20,7 +20,7 @@ struct plan {
 	uint32_t begin[LAUNCHES + 1]; /* per launch: index of its first piece */
 	cuda_ptr slot[LAUNCHES];      /* per launch: GPU address of byte 0 of its slot */
 	uint32_t n, pieces;	      /* number of launches and of pieces */
-	cuda_ptr end;		      /* slot address after the last piece */
+	cuda_ptr end;		      /* end of the last piece in the slots, as a GPU address */
 };
 
 tcpx_status mem_launcher_open(struct cuda_launcher *launcher,
@@ -34,7 +34,7 @@ tcpx_status mem_launcher_open(struct cuda_launcher *launcher,
 	result = api->mem_alloc(&launcher->state, sizeof(struct mem_copy_state));
 	if (result != CUDA_OK)
 		return sys_cuda_error(result, "state of the copy kernels");
-	/* cleared in the stream of the launches, so the clearing comes before any of them */
+	/* cleared in the stream of the launches, so that it is cleared before any of them runs */
 	result = api->set_async(launcher->state, 0, sizeof(struct mem_copy_state), stream);
 	if (result != CUDA_OK) {
 		(void)api->mem_free(launcher->state);
@@ -70,9 +70,9 @@ struct cuda_launch *mem_launcher_slot(struct cuda_launcher *launcher)
 	return NULL;
 }
 
-/* Adds `bytes` bytes at slot address `at` and GPU address `gpu`: extends the last piece if they
- * follow it on both sides, else adds a piece, and begins a new launch if the gap is too long or
- * the launch is full. Returns 0 if the list is full. */
+/* Adds `bytes` bytes at address `at` in the slot and address `gpu` in GPU memory. Extends the last
+ * piece if the bytes follow it on both sides, else adds a piece. Begins a new launch if the gap in
+ * the slots is too long or the launch is full. Returns 0 if the list is full. */
 static int plan_piece(struct plan *plan, struct mem_copy_piece *pieces, cuda_ptr at, cuda_ptr gpu,
 		      uint64_t bytes)
 {
@@ -97,8 +97,8 @@ static int plan_piece(struct plan *plan, struct mem_copy_piece *pieces, cuda_ptr
 	return 1;
 }
 
-/* Adds the pieces of all copies. Returns 0 if there are none, a kernel cannot access the slot of a
- * copy, or the list is full. */
+/* Adds the pieces of all copies. Returns 0 if there are no pieces, if the list is full, or if a
+ * kernel cannot access the slot of a copy. */
 static int plan_copies(struct plan *plan, struct mem_copy_piece *pieces,
 		       const struct mem_copy *first)
 {
@@ -108,7 +108,7 @@ static int plan_copies(struct plan *plan, struct mem_copy_piece *pieces,
 		if (!copy->bytes)
 			continue;
 		if (!mem_cuda_slot_mapped(copy->slot, copy->bytes, copy->device, &at))
-			return 0; /* heap memory: a kernel would break the context */
+			return 0; /* heap memory: a kernel's access would break the context */
 		for (uint32_t i = 0; i < copy->npieces; i++) {
 			uint64_t bytes = copy->pieces[i].length;
 
@@ -156,7 +156,7 @@ void mem_launch_failed(void)
 {
 	static struct log_limit limit;
 
-	/* If the device is broken, the copy engine fails too, and its error is reported. */
+	/* Not an error: if the device is broken, the copy engine fails too and reports it. */
 	if (log_allow(&limit, 3))
 		LOG_INFO("%s; the copy engine is used instead", error_last()->what);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of pieces for the move kernel: a group of moves out of mappings becomes one launch. */
+/* Lists of pieces for the move kernel: a group of copies from other GPUs becomes one launch. */
 #include "mem/cuda_launch.h"
 
 #include "base/error.h"
@@ -9,11 +9,11 @@
 struct moves {
 	struct mem_move_piece *pieces;
 	uint32_t count;
-	uint64_t src_end, dst_end; /* end addresses of the last piece */
+	uint64_t src_end, dst_end; /* end of the last piece at the source and at the destination */
 };
 
-/* Adds a piece, or extends the last one if both sides are contiguous. Returns 0 if the list is
- * full, or the piece is too long for a launch. */
+/* Adds a piece, or extends the last one if the new piece follows it on both sides. Returns 0 if the
+ * list is full or the piece is too long for a launch. */
 static int moves_add(struct moves *list, uint64_t src, uint64_t dst, uint64_t bytes)
 {
 	struct mem_move_piece *last = &list->pieces[list->count - 1];

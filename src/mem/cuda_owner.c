@@ -16,51 +16,58 @@
 #include "sys/futex.h"
 
 #define OWNERS MEM_CUDA_DEVICES
-#define SPINS_UNDER 4 /* factor of spin_ns while copies are under way */
-#define SPINS_MOVE 10 /* factor of spin_ns while moves between GPUs are under way */
+#define SPINS_UNDER 4 /* spin_ns is multiplied by this while copies are under way */
+#define SPINS_MOVE 10 /* spin_ns is multiplied by this while moves between GPUs are under way */
 #define SPIN_BUSY_NS (20 * CLOCK_MS_NS) /* replaces spin_ns while sessions poll busily */
 #define STEP_NS 50000			/* shortest sleep while copies are under way */
 #define STEP_MAX_NS 1000000		/* longest sleep while copies are under way */
-#define LATE_NS (20 * CLOCK_MS_NS)	/* sleep while nothing but aborted launches is under way */
+#define LATE_NS (20 * CLOCK_MS_NS)	/* sleep while only aborted launches are under way */
 #define LINGER_NS (100 * CLOCK_MS_NS)	/* how long owner_await waits while copies are pending */
 #define LET_GO_NS (1 * CLOCK_S_NS)	/* how long owner_await waits while memory is freed */
-#define ROUSE_NS (1 * CLOCK_MS_NS)	/* how long a roused thread waits for the first copy */
-/* Bits of cuda_owner.sleeping; bit i says that a copy pushed to lane i must wake the thread. */
+/* how long a thread woken by mem_cuda_owner_rouse waits for a copy */
+#define ROUSE_NS (1 * CLOCK_MS_NS)
+/* Bits of cuda_owner.sleeping. In addition, bit i says that a copy pushed to lane i must wake the
+ * thread. */
 #define ASLEEP (1u << 31) /* the thread sleeps */
 #define IDLE (1u << 30)	  /* the thread sleeps with nothing under way */
 
 enum owner_state { OWNER_OFF = 0, OWNER_STARTING, OWNER_ON, OWNER_ENDING };
 
 /*
- * state changes under the lock. A thread that submits a copy first increments pending and then
- * checks that state is ON; the owner thread first sets ENDING and then checks pending, and returns
- * to ON if a copy is pending. So no accepted copy is lost when the owner thread ends.
+ * `state` changes under the lock. A thread that submits a copy first increments `pending` and then
+ * checks that `state` is ON. The owner thread first sets `state` to ENDING and then checks
+ * `pending`; if a copy is pending, it sets `state` to ON again. So no accepted copy is lost when
+ * the owner thread ends.
  */
 struct cuda_owner {
 	struct cuda_lane lanes[CUDA_LANES];
-	_Atomic uint32_t sleeping; /* futex; 0: awake; else the bits above */
-	_Atomic int64_t roused_ns; /* until this time the thread waits awake for copies */
-	/* bit i: copies are expected in lane i; the thread warms it and clears the bit */
+	_Atomic uint32_t sleeping; /* futex; 0 while the thread is awake, else the bits above */
+	_Atomic int64_t roused_ns; /* until this time the thread stays awake and waits for copies */
+	/* bit i is set if copies are expected in lane i; owner_warm clears the bit */
 	_Atomic uint32_t roused;
-	_Atomic uint32_t pending; /* accepted copies whose done has not returned */
-	_Atomic int state, stop;  /* state: enum owner_state; stop: 1: the thread is to end */
-	_Atomic int broken; /* a tcpx_status, written after the field error; 0: the device works */
-	_Atomic int lists;  /* 1: the move lane has a kernel for lists */
-	tcpx_error error;   /* why the device is broken, or the thread did not start */
+	_Atomic uint32_t pending; /* accepted copies whose `done` has not returned */
+	/* `state` is an enum owner_state; `stop` is 1 if the thread must end */
+	_Atomic int state, stop;
+	/* the status of all copies of a broken device, written after `error`; 0 if the device
+	 * works */
+	_Atomic int broken;
+	_Atomic int lists; /* whether the lane for moves has a kernel for lists of pieces */
+	tcpx_error error;  /* why the device is broken, or why the thread did not start */
 	uint32_t device;
 
 	pthread_mutex_t lock;
-	pthread_cond_t changed; /* state or stop has changed */
+	pthread_cond_t changed; /* signals that `state` or `stop` has changed */
 	pthread_t thread;
 	int joinable;
 
-	/* for the owner thread only */
+	/* The following fields are for the owner thread only. */
 	struct sys_cuda_gpu *gpu;
 	struct sys_cuda_scope scope;
 	struct mem_cuda_kernels kernels;
 	uint8_t *mapped; /* mapped host memory of the lanes */
 	size_t mapped_bytes;
-	/* spin time before a sleep; 0: none. Set before ON, read by mem_cuda_owner_rouse too */
+	/* how long the thread spins before it sleeps; 0 if it does not spin. Set before `state` is
+	 * ON; mem_cuda_owner_rouse reads it too. */
 	int64_t spin_ns;
 };
 
@@ -68,7 +75,7 @@ unsigned mem_owner_cores_to_spin = 4;
 
 static struct cuda_owner owners[OWNERS];
 static pthread_once_t owners_once = PTHREAD_ONCE_INIT;
-static int fork_err; /* errno of the fork handler's registration; 0: registered */
+static int fork_err; /* errno of the registration of the fork handler; 0 if it is registered */
 
 static void owners_init(void)
 {
@@ -83,8 +90,8 @@ static void owners_init(void)
 	pthread_condattr_destroy(&attr);
 }
 
-/* In a forked child: resets all owners. The child has no owner thread; queues and driver belong to
- * the parent. */
+/* Called in a forked child: resets all owners. The child has no owner threads; queues and driver
+ * state belong to the parent. */
 static void owners_forked(void)
 {
 	memset(owners, 0, sizeof(owners));
@@ -97,15 +104,15 @@ static void owners_first(void)
 	fork_err = pthread_atfork(NULL, NULL, owners_forked);
 }
 
-/* Wakes the owner thread if it sleeps with one of these bits set. */
+/* Wakes the owner thread if owner->sleeping has one of `bits`, so that the thread sleeps. */
 static void owner_wake(struct cuda_owner *owner, uint32_t bits)
 {
 	if (atomic_load(&owner->sleeping) & bits && atomic_exchange(&owner->sleeping, 0))
 		sys_futex_wake(&owner->sleeping, 1);
 }
 
-/* Releases all that owner_open acquired, also after it failed halfway. May wait for whatever runs
- * on the GPU. */
+/* Releases everything that owner_open acquired, even if owner_open failed halfway. May wait for any
+ * work that runs on the GPU. */
 static void owner_close(struct cuda_owner *owner)
 {
 	mem_cuda_slots_free_left(owner->device);
@@ -122,8 +129,8 @@ static void owner_close(struct cuda_owner *owner)
 	owner->gpu = NULL;
 }
 
-/* Loads the copy kernels; returns 0 if there are none. Scattered memory is then copied piece by
- * piece by the copy engine. */
+/* Loads the copy kernels. Returns 0 if there are none; the copy engine then copies scattered memory
+ * piece by piece. */
 static int owner_kernels(struct cuda_owner *owner)
 {
 	uint64_t copies = config_u64(CONFIG_GPU_COPY);
@@ -142,8 +149,8 @@ static int owner_kernels(struct cuda_owner *owner)
 	return 0;
 }
 
-/* Opens all lanes in one allocation of mapped host memory, with the copy kernels if they can be
- * loaded. */
+/* Opens all lanes, with the copy kernels if these can be loaded. All lanes share one allocation of
+ * mapped host memory. */
 static tcpx_status lanes_open(struct cuda_owner *owner, int priority)
 {
 	int with = owner_kernels(owner);
@@ -168,8 +175,8 @@ static tcpx_status lanes_open(struct cuda_owner *owner, int priority)
 	return status;
 }
 
-/* Acquires all that the owner thread needs. After an error owner_close releases what was
- * acquired. */
+/* Acquires everything that the owner thread needs. After an error the caller must call owner_close,
+ * which releases what was acquired. */
 static tcpx_status owner_open(struct cuda_owner *owner)
 {
 	int least = 0, greatest = 0;
@@ -180,7 +187,8 @@ static tcpx_status owner_open(struct cuda_owner *owner)
 	status = sys_cuda_get(owner->device, &owner->gpu);
 	if (status != TCPX_OK)
 		return status;
-	status = sys_cuda_push(owner->gpu, &owner->scope); /* current as long as the thread runs */
+	/* the context is current as long as the thread runs */
+	status = sys_cuda_push(owner->gpu, &owner->scope);
 	if (status != TCPX_OK) {
 		owner->scope.gpu = NULL;
 		return status;
@@ -195,8 +203,8 @@ static tcpx_status owner_open(struct cuda_owner *owner)
 	return status;
 }
 
-/* Marks the device as broken. From now on every copy ends with an error: a queued one at once, one
- * in a stream when the stream reports the error. */
+/* Marks the device as broken. From now on every copy ends with an error: a queued copy at once, a
+ * copy in a stream when the stream reports the error. */
 static void owner_break(struct cuda_owner *owner, cuda_result result)
 {
 	tcpx_status status = sys_cuda_error(result, "GPU is of no more use to this process");
@@ -207,7 +215,7 @@ static void owner_break(struct cuda_owner *owner, cuda_result result)
 		LOG_ERROR("GPU %u (%s): %s", owner->device, owner->gpu->pci, owner->error.what);
 }
 
-/* Runs all lanes once; returns how many groups made progress. */
+/* Runs all lanes once. Returns the number of groups that were issued, ended or aborted. */
 static unsigned owner_round(struct cuda_owner *owner, int64_t now_ns)
 {
 	int broken = atomic_load_explicit(&owner->broken, memory_order_relaxed);
@@ -223,14 +231,15 @@ static unsigned owner_round(struct cuda_owner *owner, int64_t now_ns)
 		moved += mem_lane_round(lane, now_ns);
 		if (lane->fatal) {
 			owner_break(owner, lane->fatal);
-			return moved + 1; /* another round follows at once, for all lanes */
+			/* 1 more, so that another round of all lanes follows at once */
+			return moved + 1;
 		}
 	}
 	return moved;
 }
 
-/* Makes a call on each lane in which copies are expected, because the driver's first call after a
- * rest takes 50 us and more. */
+/* Makes a driver call without effect on each lane in which copies are expected, because the
+ * driver's first call after an idle time takes 50 us or more. */
 static void owner_warm(struct cuda_owner *owner)
 {
 	uint32_t lanes = atomic_exchange(&owner->roused, 0);
@@ -240,8 +249,8 @@ static void owner_warm(struct cuda_owner *owner)
 			mem_lane_warm(&owner->lanes[i]);
 }
 
-/* Sleeps until a copy is pushed to a lane that can issue a group, stop is requested, or the
- * deadline passes (< 0: none). */
+/* Sleeps until a copy is pushed to a lane that can issue a group, until the thread is asked to end,
+ * or until the deadline. A negative deadline means none. */
 static void owner_sleep(struct cuda_owner *owner, int64_t deadline_ns)
 {
 	uint32_t mark = deadline_ns < 0 ? ASLEEP | IDLE : ASLEEP;
@@ -250,9 +259,9 @@ static void owner_sleep(struct cuda_owner *owner, int64_t deadline_ns)
 	for (int i = 0; i < CUDA_LANES; i++)
 		if (owner->lanes[i].nunder < CUDA_LANE_GROUPS)
 			mark |= 1u << i;
-	/* The mark is written before the queues are read. A pushing thread pushes before it reads
-	 * the mark. So this thread sees the copy, or the other one sees the mark and wakes this
-	 * thread. */
+	/* The mark is written before the queues are read, and a pushing thread pushes before it
+	 * reads the mark. So either this thread sees the copy, or the pushing thread sees the mark
+	 * and wakes this thread. */
 	atomic_store(&owner->sleeping, mark);
 	for (int i = 0; i < CUDA_LANES; i++)
 		work |= mark & 1u << i && mem_queue_pushed(&owner->lanes[i].queue);
@@ -281,15 +290,14 @@ static int owner_late(const struct cuda_owner *owner)
 	return late > 0;
 }
 
-/* Waits while there is nothing to do: spins once, or sleeps if it has spun long enough. If
- * nothing at all is under way, the sleep has no time limit. quiet_ns: when there was last
- * progress. */
+/* Waits while there is nothing to do: spins once, or sleeps if the thread has spun long enough. The
+ * sleep has no time limit if nothing is under way. `quiet_ns` is the time of the last progress. */
 static void owner_wait(struct cuda_owner *owner, int64_t now_ns, int64_t quiet_ns)
 {
 	int under = owner_under(owner), late = owner_late(owner);
 	int64_t spin_ns = owner->spin_ns, waited_ns = now_ns - quiet_ns, step_ns;
 
-	/* With copies under way the thread spins longer, because a sleep ends late, and until then
+	/* While copies are under way the thread spins longer: a sleep ends late, and until its end
 	 * the copy engine may be idle. */
 	if (under)
 		spin_ns *= owner->lanes[CUDA_LANE_MOVE].nunder ? SPINS_MOVE : SPINS_UNDER;
@@ -300,7 +308,8 @@ static void owner_wait(struct cuda_owner *owner, int64_t now_ns, int64_t quiet_n
 		sys_cpu_relax();
 		return;
 	}
-	step_ns = waited_ns / 8; /* an end is noticed late by an eighth of the wait at most */
+	/* the end of a copy is noticed late by an eighth of the wait, within the limits below */
+	step_ns = waited_ns / 8;
 	if (step_ns < STEP_NS)
 		step_ns = STEP_NS;
 	if (step_ns > STEP_MAX_NS)
@@ -308,8 +317,8 @@ static void owner_wait(struct cuda_owner *owner, int64_t now_ns, int64_t quiet_n
 	owner_sleep(owner, under ? now_ns + step_ns : late ? now_ns + LATE_NS : -1);
 }
 
-/* Returns 1 if the thread must end now: stop was requested, no copy is pending and none will be
- * accepted. Sets state ENDING in that case. */
+/* Returns 1 if the thread must end now: it was asked to end, no copy is pending, and none will be
+ * accepted because `state` is ENDING. */
 static int owner_ends(struct cuda_owner *owner)
 {
 	int ends = 0;
@@ -371,7 +380,8 @@ static void *owner_main(void *arg)
 	return NULL;
 }
 
-/* Joins the thread if it was started; it has set OFF and ends. Under the lock. */
+/* Joins the thread if it was started. The thread has set `state` to OFF and is ending. Called under
+ * the lock. */
 static void owner_join(struct cuda_owner *owner)
 {
 	if (owner->joinable)
@@ -379,8 +389,8 @@ static void owner_join(struct cuda_owner *owner)
 	owner->joinable = 0;
 }
 
-/* Starts the thread and waits until its state is ON or it has failed. Called under the lock, in
- * state OFF. On an error the last error is that of the thread. */
+/* Starts the thread, and waits until `state` is ON or the thread has failed. In the latter case
+ * returns the error of the thread. Called under the lock, with `state` OFF. */
 static tcpx_status owner_launch(struct cuda_owner *owner, uint32_t device)
 {
 	char name[16];
@@ -416,7 +426,7 @@ tcpx_status mem_cuda_owner_start(uint32_t device)
 	pthread_once(&owners_once, owners_first);
 	if (fork_err)
 		return error_set(TCPX_ERR_NO_MEMORY, fork_err, "fork handler of GPU memory");
-	if (!sys_cuda_driver()) /* asked here, so that no thread is started in vain */
+	if (!sys_cuda_driver()) /* checked before a thread is started in vain */
 		return TCPX_ERR_UNSUPPORTED;
 	owner = &owners[device];
 	pthread_mutex_lock(&owner->lock);
@@ -430,7 +440,7 @@ tcpx_status mem_cuda_owner_start(uint32_t device)
 		if (state == OWNER_OFF) {
 			status = owner_launch(owner, device);
 		} else {
-			/* a thread that was asked to stop and still has copies goes on */
+			/* a thread that was asked to end, but still has copies, continues */
 			atomic_store(&owner->stop, 0);
 			pthread_cond_broadcast(&owner->changed);
 			if (atomic_load_explicit(&owner->broken, memory_order_acquire))
@@ -442,8 +452,8 @@ tcpx_status mem_cuda_owner_start(uint32_t device)
 	return status;
 }
 
-/* Counts a copy as pending on the owner of the device, which is started if it does not run. On an
- * error the copy is not counted. */
+/* Counts a copy as pending on the device's owner. Starts the owner thread if it does not run. After
+ * an error the copy is not counted. */
 static tcpx_status owner_enter(struct cuda_owner *owner, uint32_t device)
 {
 	for (;;) {
@@ -533,10 +543,11 @@ static void owner_stop(struct cuda_owner *owner)
 }
 
 /*
- * Waits for a thread that was asked to end, counted from begin_ns. While copies are pending it
- * waits LINGER_NS, because their done may need what the caller holds, or may never be called.
- * While the thread frees memory it waits LET_GO_NS: freeing may wait for a kernel that ends only
- * after the caller returns. A thread that has not ended by then is detached.
+ * Waits for a thread that was asked to end at `begin_ns`. The wait ends LINGER_NS after that time
+ * if copies are pending, because their `done` may need something that the caller holds, or may
+ * never be called. It ends LET_GO_NS after that time while the thread frees memory, because freeing
+ * may wait for a kernel that ends only after the caller returns. A thread that has not ended by
+ * then is detached.
  */
 static void owner_await(struct cuda_owner *owner, int64_t begin_ns)
 {

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The queue of copies of one direction: lock-free pushes; groups chosen by age and by contiguous
- * slots. */
+/* The queue of copies of one direction. Copies are pushed without a lock. Groups are chosen by the
+ * age of copies and by contiguous slots. */
 #include "mem/cuda_queue.h"
 
-#define AHEAD 64u /* most copies searched for contiguous slots; a bit each in front.taken */
+#define AHEAD 64u /* most copies searched for contiguous slots; front.taken has a bit for each */
 #define AHEAD_BYTES (16ull << 20) /* the search ends after this many bytes */
-#define PASSES 4u /* groups that may be removed before the one with the oldest copy */
+#define PASSES 4u /* most groups that are removed before the group with the oldest copy */
 
-/* What a group can still take. */
+/* The bytes and pieces that a group can still take. */
 struct room {
 	uint64_t bytes, pieces;
 };
 
-/* The copies at the front of the queue, in two orders. age: index in copies, the oldest first.
- * place: index in by_slot, the lowest slot address first. */
+/* The copies at the front of the queue, in two orders. The age of a copy is its index in `copies`,
+ * where the oldest copy is first. The place of a copy is its index in `by_slot`, where the lowest
+ * slot address is first. */
 struct front {
 	struct mem_copy *copies[AHEAD];
 	uint32_t n;
-	/* age of the copy at a place; place of the copy of an age */
+	/* by_slot: the age of the copy at each place; place: the place of the copy of each age */
 	uint8_t by_slot[AHEAD], place[AHEAD];
-	uint64_t taken; /* bit a: the copy of age a is in the group */
+	uint64_t taken; /* bit a is set if the copy of age a is in the group */
 };
 
 void mem_queue_push(struct cuda_queue *queue, struct mem_copy *copy)
@@ -58,7 +59,7 @@ void mem_queue_take(struct cuda_queue *queue)
 	queue->last = newest;
 }
 
-/* Subtracts the copy from the room. Returns 0 if it does not fit. */
+/* Subtracts the copy from the room. Returns 0 if the copy does not fit. */
 static int room_take(struct room *room, const struct mem_copy *copy)
 {
 	if (copy->bytes > room->bytes || copy->npieces > room->pieces)
@@ -68,7 +69,8 @@ static int room_take(struct room *room, const struct mem_copy *copy)
 	return 1;
 }
 
-/* Subtracts the first copy of a group, which is taken even if it exceeds the room. */
+/* Subtracts the first copy of a group from the room. If the copy exceeds the room, it is taken all
+ * the same, and nothing else fits. */
 static void room_first(struct room *room, const struct mem_copy *copy)
 {
 	if (!room_take(room, copy))
@@ -94,8 +96,8 @@ static struct mem_copy *merge_by_slot(struct mem_copy *a, struct mem_copy *b)
 	return first;
 }
 
-/* Sorts a list by slot address; stable. bins[i] is empty or holds a sorted list of 2^i copies
- * (merge sort from the bottom up). */
+/* Sorts a list by slot address. The order of equal addresses is kept. This is a merge sort from the
+ * bottom up: bins[i] is empty or holds a sorted list of 2^i copies. */
 static struct mem_copy *sort_by_slot(struct mem_copy *copy)
 {
 	struct mem_copy *bins[32] = {0}, *all = NULL;
@@ -132,7 +134,8 @@ static struct mem_copy *take_in_order(struct cuda_queue *queue, struct room room
 	return sort_by_slot(first);
 }
 
-/* Reads the first copies of the queue and sorts their ages by slot address (insertion sort). */
+/* Reads the first copies of the queue into `front`, and sorts their ages by slot address (insertion
+ * sort). */
 static void front_look(struct front *front, const struct cuda_queue *queue)
 {
 	struct mem_copy *copy = queue->first;
@@ -160,14 +163,15 @@ static int is_contiguous(const struct front *front, uint32_t place)
 	return (uint8_t *)a->slot + a->bytes == (uint8_t *)b->slot;
 }
 
-/* Copies with contiguous slots, none of which is taken yet. */
+/* Copies with contiguous slots, none of which is in the group yet. */
 struct stretch {
-	uint32_t begin, end; /* places begin .. end - 1 */
+	uint32_t begin, end; /* the copies have places begin .. end - 1 */
 	uint32_t oldest;     /* age of its oldest copy */
 	uint64_t bytes;
 };
 
-/* Returns the stretch that begins at place `begin`; its bytes are 0 if the copy there is taken. */
+/* Returns the stretch that begins at place `begin`. Its `bytes` is 0 if the copy at this place is
+ * in the group already. */
 static struct stretch stretch_at(const struct front *front, uint32_t begin)
 {
 	struct stretch it = {begin, begin, AHEAD, 0};
@@ -185,10 +189,11 @@ static struct stretch stretch_at(const struct front *front, uint32_t begin)
 }
 
 /*
- * Returns the stretch to take next; bytes 0: none is left. must: the one with the oldest copy.
- * Else the longest, of equally long ones the one with the oldest copy. All stretches of a quarter
- * of the group or more count as equally long: among them the oldest goes first, because the bytes
- * of a stream are sent in order.
+ * Returns the stretch to take next; its `bytes` is 0 if none is left. If `must` is set, returns the
+ * stretch that has the oldest copy of the queue. Otherwise returns the longest stretch and, among
+ * equally long ones, the one with the oldest copy. All stretches of at least a quarter of `group`
+ * bytes count as equally long. Age decides among these, because the bytes of a stream are sent in
+ * order.
  */
 static struct stretch stretch_next(const struct front *front, uint64_t group, int must)
 {
@@ -209,9 +214,9 @@ static struct stretch stretch_next(const struct front *front, uint64_t group, in
 	return best;
 }
 
-/* Takes copies of the stretch, in the order of slots, until one does not fit. first: the group is
- * empty, so the first copy is taken in any case. Returns 1 if all were taken, so that the group
- * may take more. */
+/* Adds the copies of the stretch to the group, in the order of slots, until one does not fit. If
+ * `first` is set, the group is empty, and the first copy is added in any case. Returns 1 if all
+ * copies were added, so that the group may take more. */
 static int stretch_take(struct front *front, const struct stretch *it, struct room *room, int first)
 {
 	for (uint32_t at = it->begin; at < it->end; at++, first = 0) {
@@ -226,22 +231,22 @@ static int stretch_take(struct front *front, const struct stretch *it, struct ro
 	return 1;
 }
 
-/* Fills the group: takes the best stretch, then the best of the rest, until one does not fit.
- * must: the oldest copy has waited for PASSES groups and is taken first. */
+/* Fills the group: takes the best stretch, then the best of the remaining ones, until a copy does
+ * not fit. If `must` is set, the oldest copy has waited for PASSES groups and is taken first. */
 static void front_choose(struct front *front, struct room room, int must)
 {
 	const uint64_t group = room.bytes;
 	struct stretch it = stretch_next(front, group, must);
 
-	/* begin with the oldest copy itself: copies at lower slots of the stretch could fill the
-	 * group */
+	/* begin with the oldest copy itself, because the copies at lower slots of its stretch could
+	 * fill the group */
 	if (must)
 		it.begin = front->place[0];
 	for (int first = 1; it.bytes && stretch_take(front, &it, &room, first); first = 0)
 		it = stretch_next(front, group, 0);
 }
 
-/* Removes the taken copies from the queue; returns them sorted by slot address. */
+/* Removes the copies of the group from the queue, and returns them sorted by slot address. */
 static struct mem_copy *front_cut(const struct front *front, struct cuda_queue *queue)
 {
 	struct mem_copy *behind = front->copies[front->n - 1]->next, *group = NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory of another session on this host: its handles, its mappings, moves out of it. */
+/* GPU memory of another session on this host: makes and opens handles, and copies out of the memory
+ * (moves). */
 #include "mem/cuda_share.h"
 
 #include <pthread.h>
@@ -18,15 +19,15 @@
 #include "sys/fork.h"
 
 #define HANDLE_MAGIC 0x31706768u /* first word of every handle */
-#define NOWHERE UINT32_MAX	 /* no ordinal: the GPU is not visible to this process */
+#define NOWHERE UINT32_MAX	 /* instead of an ordinal: the GPU is not visible to this process */
 
 enum handle_form {
-	HANDLE_PLAIN = 1, /* an address: both sessions are in this process */
-	HANDLE_LEGACY,	  /* cuIpcGetMemHandle, which names the whole allocation */
-	HANDLE_MAPPED,	  /* sent with a descriptor of all memory that one cuMemMap mapped */
+	HANDLE_PLAIN = 1, /* names an address; both sessions are in this process */
+	HANDLE_LEGACY,	  /* made by cuIpcGetMemHandle; names a whole allocation */
+	HANDLE_MAPPED,	  /* names one cuMemMap mapping, whose descriptor is sent with the handle */
 };
 
-/* The handle that is sent to a process of this host, in native byte order. */
+/* The handle of a region, which is sent to a process of this host in native byte order. */
 struct cuda_handle {
 	uint32_t magic, form;
 	char pci[16]; /* PCI address of the region's GPU */
@@ -41,16 +42,16 @@ struct cuda_handle {
 _Static_assert(sizeof(struct cuda_handle) <= MEM_HANDLE_MAX, "handle outgrew its place");
 
 /*
- * A region of another session, opened on devices of this process. base: per device, the address of
- * the region there; 0 until the sharing thread has opened the mapping on it; other threads read it
- * with acquire. gpu: per device on which the mapping is open, a reference that is held until the
- * mapping is closed.
+ * A region of another session, opened on devices of this process. base[i] is the region's address
+ * on device i. It is 0 until the sharing thread has opened the mapping there; other threads read it
+ * with acquire. gpu[i] is a reference to device i, held from the opening of the mapping there until
+ * the mapping is closed.
  */
 struct mem_mapping {
 	struct cuda_handle handle;
-	int same; /* 1: both sessions are in this process */
-	int fd;	  /* HANDLE_MAPPED: descriptor of the memory, used until it is mapped */
-	/* form MAPPED: address of the mapping in this process, the same for all devices; 0: not
+	int same; /* whether both sessions are in this process */
+	int fd;	  /* HANDLE_MAPPED: descriptor of the memory, used until the memory is mapped */
+	/* HANDLE_MAPPED: address of the mapping in this process, the same on all devices; 0 if not
 	 * mapped yet */
 	cuda_ptr mapped;
 	uint32_t source; /* ordinal of the region's GPU in this process, or NOWHERE */
@@ -58,21 +59,21 @@ struct mem_mapping {
 	struct sys_cuda_gpu *gpu[MEM_CUDA_DEVICES];
 };
 
-/* The requests for the sharing thread. The lock guards all fields except generation. */
+/* The requests for the sharing thread. The lock guards all fields except `generation`. */
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	/* fork generation of the process + 1, see shares_lock; 0: not used yet */
+	/* fork generation of the process + 1 (see shares_lock); 0 before the first use */
 	_Atomic uint32_t generation;
-	int running, stop; /* the thread runs; it is to end after the last request */
+	int running, stop; /* whether the thread runs; whether it must end after the last request */
 	pthread_t thread;
 	struct mem_share *first, *last; /* requests, from the oldest to the newest */
-	/* moves that wait until their mapping is open on their device; in no order */
+	/* moves that wait until their mapping is open on their device, in no particular order */
 	struct mem_copy *late;
 } shares = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-/* Returns the ordinal in this process of the GPU with that PCI address; NOWHERE: it is not
- * visible. */
+/* Returns the ordinal of the GPU with this PCI address in this process. Returns NOWHERE if the GPU
+ * is not visible. */
 static uint32_t source_of(const struct sys_cuda *api, const char *pci)
 {
 	for (uint32_t i = 0; i < (uint32_t)api->devices && i < MEM_CUDA_DEVICES; i++) {
@@ -101,8 +102,8 @@ static uint32_t source_of(const struct sys_cuda *api, const char *pci)
 	return NOWHERE;
 }
 
-/* Fills in the form of the handle for another process and what belongs to it: a legacy handle, or
- * a descriptor (*out_fd) for memory that is mapped by addresses. The context is current. */
+/* Completes a handle for another process. Sets its form, and fills in a legacy handle. For memory
+ * mapped with cuMemMap, makes a descriptor (*out_fd) instead. The context must be current. */
 static tcpx_status handle_make(const struct sys_cuda_gpu *gpu, struct cuda_handle *handle,
 			       int *out_fd)
 {
@@ -160,15 +161,17 @@ static tcpx_status share_export(struct mem_share *share)
 	return status;
 }
 
-/* TCPX_OK if the GPU can read memory of the source GPU, over the bus or NVLink, or if the source
- * is not visible to this process and so cannot be checked. ERR_UNSUPPORTED: it cannot. */
+/* Returns TCPX_OK if the GPU can read memory of the source GPU, over the bus or NVLink. Also
+ * returns TCPX_OK if the source GPU is not visible to this process, so that this cannot be checked.
+ * Otherwise returns ERR_UNSUPPORTED. */
 static tcpx_status check_peers(const struct sys_cuda_gpu *gpu, uint32_t source)
 {
 	cuda_device other;
 	int can = 0;
 
 	if (source == NOWHERE || source == gpu->ordinal)
-		return TCPX_OK; /* if the source is not visible here, the driver reports it */
+		/* if the source is not visible, the driver reports an error later */
+		return TCPX_OK;
 	if (gpu->api->device_get(&other, (int)source) == CUDA_OK &&
 	    gpu->api->device_can_access(&can, gpu->device, other) == CUDA_OK && can)
 		return TCPX_OK;
@@ -176,9 +179,9 @@ static tcpx_status check_peers(const struct sys_cuda_gpu *gpu, uint32_t source)
 			 gpu->ordinal, source);
 }
 
-/* Opens memory of this process for a device. Memory without a context (of a pool, or mapped by
- * addresses) is accessible to another device only if the application allowed it. The context is
- * current. */
+/* Gives a device access to memory of this process (HANDLE_PLAIN). Memory without a context (of a
+ * pool, or mapped with cuMemMap) is accessible to another device only if the application allowed
+ * it. The context must be current. */
 static tcpx_status open_plain(const struct sys_cuda_gpu *gpu, const struct mem_mapping *mapping)
 {
 	cuda_ptr at = mapping->handle.addr;
@@ -208,8 +211,9 @@ static tcpx_status open_plain(const struct sys_cuda_gpu *gpu, const struct mem_m
 	return TCPX_OK;
 }
 
-/* Opens an allocation of another process (HANDLE_LEGACY). *out_base: address of the region in it.
- * ERR_PROTOCOL: the allocation is smaller than the peer's handle says. The context is current. */
+/* Opens an allocation of another process (HANDLE_LEGACY). *out_base is the address of the region in
+ * it. Returns ERR_PROTOCOL if the allocation is smaller than the peer's handle says. The context
+ * must be current. */
 static tcpx_status open_legacy(const struct sys_cuda_gpu *gpu, const struct cuda_handle *handle,
 			       uint64_t *out_base)
 {
@@ -232,8 +236,8 @@ static tcpx_status open_legacy(const struct sys_cuda_gpu *gpu, const struct cuda
 			 "shared GPU memory is smaller than the peer announced");
 }
 
-/* Opens the mapping on a device, in the way that the form of its handle needs. *out_base: the
- * address of the region; not set for HANDLE_PLAIN, where it is handle.addr. The context is
+/* Opens the mapping on a device, according to the form of its handle. *out_base is the address of
+ * the region; it is not set for HANDLE_PLAIN, where the address is handle.addr. The context must be
  * current. */
 static tcpx_status open_one(const struct sys_cuda_gpu *gpu, struct mem_mapping *mapping,
 			    uint64_t *out_base)
@@ -253,8 +257,8 @@ static tcpx_status open_one(const struct sys_cuda_gpu *gpu, struct mem_mapping *
 	}
 }
 
-/* Opens the mapping on a device, for moves into memory of that device, unless it is open there.
- * Sharing thread. */
+/* Opens the mapping on a device, for moves into memory of that device. Does nothing if it is open
+ * there. Called by the sharing thread. */
 static tcpx_status open_on(struct mem_mapping *mapping, uint32_t device)
 {
 	uint64_t base = mapping->handle.addr;
@@ -320,7 +324,8 @@ static int handle_ok(const struct mem_share *share, const struct cuda_handle *ha
 }
 
 /* Opens the region of a handle on every device that this process uses. If one of them cannot read
- * it, nothing is opened, and the peer should send bytes instead. ERR_AGAIN: no device is in use. */
+ * the region, nothing is opened, and the peer should send the bytes instead. Returns ERR_AGAIN if
+ * no device is in use. */
 static tcpx_status share_open(struct mem_share *share)
 {
 	const struct sys_cuda *api = sys_cuda_driver();
@@ -363,7 +368,7 @@ static tcpx_status share_open(struct mem_share *share)
 	return TCPX_OK;
 }
 
-/* Carries out a request and calls its done. */
+/* Carries out a request and calls its `done`. */
 static void share_op_run(struct mem_share *share)
 {
 	tcpx_status status = TCPX_OK;
@@ -384,15 +389,16 @@ static void share_op_run(struct mem_share *share)
 	share->done(share, status);
 }
 
-/* Passes a move to the queue of the owner. base: the region's address for the device, to which
- * copy->slot is an offset. */
+/* Passes a move to the queue of the owner thread. copy->slot is an offset in the region, and `base`
+ * is the region's address on the device. */
 static tcpx_status map_move_start(struct mem_copy *copy, uint64_t base)
 {
 	copy->slot = (void *)(uintptr_t)(base + (uintptr_t)copy->slot);
 	return mem_cuda_owner_move(copy);
 }
 
-/* Opens the mapping on the device of a move and passes the move on; on an error calls its done. */
+/* Opens the mapping on the device of a move, and passes the move on. On an error calls the move's
+ * `done`. */
 static void move_late(struct mem_copy *copy)
 {
 	tcpx_status status = open_on(copy->from, copy->device);
@@ -403,8 +409,8 @@ static void move_late(struct mem_copy *copy)
 		copy->done(copy, status);
 }
 
-/* The sharing thread: carries out late moves before requests. Ends when stop is set and neither
- * is left. */
+/* The sharing thread. Carries out the moves in shares.late before the requests. Ends when `stop` is
+ * set and neither moves nor requests are left. */
 static void *share_main(void *arg)
 {
 	(void)arg;
@@ -434,8 +440,8 @@ static void *share_main(void *arg)
 	return NULL;
 }
 
-/* Takes the lock. In a forked child the first call resets the state: the child has neither the
- * thread nor the requests. */
+/* Takes the lock. The first call in a forked child resets the state, because the child has neither
+ * the thread nor the requests. */
 static void shares_lock(void)
 {
 	uint32_t generation = sys_fork_generation() + 1, before = atomic_load(&shares.generation);

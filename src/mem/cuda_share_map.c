@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mapped GPU memory (cuMemMap) between processes: finds the bounds of a mapping, exports its
- * descriptor, and maps the descriptor of another process. */
+/* GPU memory mapped with cuMemMap, shared between processes: finds the bounds of a mapping, exports
+ * its descriptor, and maps the descriptor of another process. */
 #include "mem/cuda_share_map.h"
 
 #include <fcntl.h>
@@ -11,12 +11,12 @@
 struct found {
 	const struct sys_cuda *api;
 	cuda_alloc alloc;
-	uint64_t step; /* granularity of mappings */
+	uint64_t step; /* granularity of mappings in bytes */
 };
 
-/* *out_mapped: 1 if cuMemRetainAllocationHandle should know the memory at this address: it is
- * mapped, and belongs neither to a context nor to a pool. Returns the driver's error; CUDA_OK if
- * nothing is there. */
+/* *out_mapped is 1 if cuMemRetainAllocationHandle should succeed at this address: memory is mapped
+ * there that belongs neither to a context nor to a pool. Returns the driver's error. If there is no
+ * memory at the address, returns CUDA_OK. */
 static cuda_result is_mapped_at(const struct sys_cuda *api, cuda_ptr at, int *out_mapped)
 {
 	static const int names[] = {CUDA_POINTER_CONTEXT, CUDA_POINTER_MAPPED,
@@ -32,9 +32,9 @@ static cuda_result is_mapped_at(const struct sys_cuda *api, cuda_ptr at, int *ou
 }
 
 /*
- * *out_same: 1 if the allocation of found is mapped at this address too. A call that fails
- * although memory is mapped there is returned as an error: taken for the end of the mapping, it
- * would make the offset of the region wrong, and so the bytes that the peer reads.
+ * *out_same is 1 if the allocation of `found` is mapped at this address too. If the driver's call
+ * fails although memory is mapped there, returns the error. If the failure were taken for the end
+ * of the mapping, the region's offset would be wrong, and the peer would read wrong bytes.
  */
 static cuda_result is_same_at(const struct found *found, cuda_ptr at, int *out_same)
 {
@@ -51,9 +51,9 @@ static cuda_result is_same_at(const struct found *found, cuda_ptr at, int *out_s
 	return asked == CUDA_OK && mapped ? result : asked;
 }
 
-/* Finds the bounds of the mapping around addr: it ends where another allocation, or none, is
- * mapped. The driver's answer for the range is not used: it is the reservation in one version and
- * the mapping in another. */
+/* Finds the bounds of the mapping around `addr`. The mapping ends where another allocation or no
+ * memory is mapped. The range that the driver reports is not used: it is the whole reservation in
+ * some driver versions and the mapping in others. */
 static cuda_result find_bounds(const struct found *found, cuda_ptr addr, cuda_ptr *out_start,
 			       cuda_ptr *out_end)
 {
@@ -76,8 +76,8 @@ static cuda_result find_bounds(const struct found *found, cuda_ptr addr, cuda_pt
 	return result;
 }
 
-/* Sets found->step. ERR_UNSUPPORTED: the application created the allocation without a handle for
- * other processes. */
+/* Sets found->step. Returns ERR_UNSUPPORTED if the application created the allocation without a
+ * handle for other processes. */
 static tcpx_status read_granularity(struct found *found)
 {
 	struct cuda_alloc_prop prop;
@@ -138,13 +138,15 @@ tcpx_status mem_cuda_map_export(const struct sys_cuda_gpu *gpu, cuda_ptr addr, u
 	return status;
 }
 
-/* Maps all memory of a descriptor at *out_base; no device has access to it yet. */
+/* Maps all memory of a descriptor and stores its address in *out_base. No device has access to the
+ * memory yet. */
 static tcpx_status map_import(const struct sys_cuda *api, int fd, uint64_t span, cuda_ptr *out_base)
 {
 	cuda_alloc alloc = 0;
 	cuda_ptr base = 0;
 	cuda_result result =
-		api->vmm_import(&alloc, (void *)(intptr_t)fd, CUDA_HANDLE_FD); /* fd by value */
+		/* the driver takes fd by value */
+		api->vmm_import(&alloc, (void *)(intptr_t)fd, CUDA_HANDLE_FD);
 
 	if (result != CUDA_OK)
 		return sys_cuda_error(result, "mapped GPU memory of another process");

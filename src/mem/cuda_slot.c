@@ -15,16 +15,16 @@
 #include "mem/cuda_owner.h"
 #include "sys/cuda.h"
 
-#define NUMA_NODES 1024 /* most nodes that the kernel supports */
+#define NUMA_NODES 1024 /* most NUMA nodes that the kernel supports */
 #define HUGE_PAGE (2ul << 20)
 
-/* A slot that the copy kernels of a device can access. A list suffices: there are few slots, and
- * each copy needs one look-up. */
+/* A slot that kernels on a device can access. Each device has a linear list of them; there are few
+ * slots, and each copy needs one look-up. */
 struct mapped {
 	struct mapped *next;
 	uintptr_t slot;
 	size_t size;
-	cuda_ptr at; /* address of the slot for the device */
+	cuda_ptr at; /* device address of the slot */
 };
 
 static pthread_mutex_t mapped_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -45,8 +45,8 @@ int mem_cuda_slot_mapped(const void *slot, uint64_t bytes, uint32_t device, cuda
 	return it != NULL;
 }
 
-/* Adds a slot to the list. Without memory for the entry it is not added, and only the copy engine
- * can use it. */
+/* Adds a slot to the list of the device. If there is no memory for the entry, the slot is not
+ * added, and only the copy engine can use it. */
 static void mapped_add(void *slot, size_t size, uint32_t device, cuda_ptr at)
 {
 	struct mapped *it = device < MEM_CUDA_DEVICES ? malloc(sizeof(*it)) : NULL;
@@ -87,7 +87,8 @@ struct left {
 static pthread_mutex_t left_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct left *all_left;
 
-/* Takes an unused slot of the device from the list. bytes: its size; 0: any size. */
+/* Takes an unused slot of the device from the list: a slot of `bytes` bytes, or one of any size if
+ * `bytes` is 0. Returns NULL if there is none. */
 static struct left *left_take(size_t bytes, uint32_t device)
 {
 	struct left **at = &all_left, *it;
@@ -125,7 +126,7 @@ void mem_cuda_slots_free_left(uint32_t device)
 		mem_cuda_slot_free(it, it->bytes, device);
 }
 
-/* Rounds up to whole pages, at least one; 0: overflow. */
+/* Rounds up to whole pages, at least one. Returns 0 if the result would overflow. */
 static size_t slot_size(size_t bytes)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -135,17 +136,17 @@ static size_t slot_size(size_t bytes)
 	return bytes ? (bytes + page - 1) & ~(page - 1) : page;
 }
 
-/* Unmaps a slot and the page after it. */
+/* Unmaps a slot and the inaccessible page after it. */
 static void slot_unmap(void *slot, size_t size)
 {
 	munmap(slot, size + (size_t)sysconf(_SC_PAGESIZE));
 }
 
 /*
- * Maps memory for a slot; MAP_FAILED: errno says why. A slot of HUGE_PAGE bytes or more begins on
- * the boundary of a huge page: huge pages take less time to fault in and to pin. A page without
- * access follows each slot, so that no two slots touch: a call of the driver must not span two
- * pinned ranges.
+ * Maps memory for a slot. On an error returns MAP_FAILED, and errno says why. A slot of HUGE_PAGE
+ * bytes or more begins on the boundary of a huge page, because huge pages take less time to fault
+ * in and to pin. A page without access follows each slot, so that no two slots are adjacent: a
+ * driver call must not span two pinned ranges.
  */
 static void *slot_map(size_t size)
 {
@@ -166,11 +167,12 @@ static void *slot_map(size_t size)
 		return MAP_FAILED;
 	}
 	if (align == HUGE_PAGE)
-		(void)madvise(raw + before, size, MADV_HUGEPAGE); /* if the kernel has huge pages */
+		/* has no effect if the kernel has no huge pages */
+		(void)madvise(raw + before, size, MADV_HUGEPAGE);
 	return raw + before;
 }
 
-/* Makes the kernel prefer pages on the device's NUMA node. An error is ignored: pages on another
+/* Makes the kernel prefer pages on the device's NUMA node. Ignores errors, because pages on another
  * node only cost bandwidth. */
 static void slot_near(void *slot, size_t size, int node)
 {
@@ -218,8 +220,8 @@ void *mem_cuda_slot_alloc(size_t bytes, uint32_t device)
 		goto put;
 	}
 	slot_near(slot, size, gpu->numa);
-	/* A child of fork() does not get the slot: with copy-on-write, the parent could be given
-	 * new pages in place of those that the device uses. */
+	/* A child of fork() does not get the slot. Otherwise copy-on-write could give the parent
+	 * new pages while the device still uses the old ones. */
 	if (madvise(slot, size, MADV_DONTFORK)) {
 		error_set(TCPX_ERR_SYSTEM, errno, "madvise(DONTFORK)");
 		goto unmap;
@@ -250,9 +252,9 @@ void mem_cuda_slot_free(void *slot, size_t bytes, uint32_t device)
 	}
 	sys_cuda_put(gpu);
 	sys_cuda_put(gpu); /* the reference that the slot held */
-	/* As long as the driver maps these addresses to these pages, nothing else may be mapped
-	 * there, or a copy would move wrong bytes. So memory that cannot be unpinned (a broken
-	 * context, the end of the process) stays mapped. */
+	/* As long as the driver maps these addresses to these pages, nothing else may be mapped at
+	 * the addresses; otherwise a copy would move wrong bytes. So memory that cannot be unpinned
+	 * (a broken context, the end of the process) stays mapped. */
 	if (unpinned)
 		slot_unmap(slot, slot_size(bytes));
 }

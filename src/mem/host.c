@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host memory (a direct kind), and the table of kinds in this build. */
+/* Host memory, which is a direct kind (kind.h), and the table of kinds in this build. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,9 +20,9 @@ static tcpx_status host_probe(void *addr, uint64_t length, uint32_t device, uint
 	return TCPX_OK;
 }
 
-/* See mem_kind.fill and commit. Host memory needs no slot; fill and commit work all the same, so
- * that a caller may treat it as staged. done is called before they return, on the thread of the
- * caller. */
+/* See mem_kind.fill and mem_kind.commit. Host memory needs no slot, but these functions exist, so
+ * that a caller may treat it like a staged kind. They call `done` on the thread of the caller
+ * before they return. */
 static tcpx_status host_copy(struct mem_copy *copy, int to_slot)
 {
 	copy->to_slot = to_slot;
@@ -57,8 +57,8 @@ void mem_slot_free(void *slot, size_t bytes, uint32_t device)
 	free(slot);
 }
 
-/* Copies one piece to or from its place in the slot. Returns 0 if a part of the piece is not
- * mapped any more. Only the system calls for `vanishing` report this; memcpy would crash. */
+/* Copies one piece to or from its place in the slot. Returns 0 if a part of the piece is no longer
+ * mapped. Only the system calls for `vanishing` memory report this; memcpy would crash. */
 static int piece_move(const struct mem_copy *copy, const struct mem_piece *piece, uint8_t *slot)
 {
 	if (copy->vanishing && copy->to_slot)

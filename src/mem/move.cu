@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The move kernel: a list of pieces from memory of one GPU to memory of another, or within one.
+ * The move kernel: copies a list of pieces from memory of one GPU to memory of another, or within
+ * one.
  *
- * A link between GPUs is fast but far away, so many bytes must be under way: a warp moves a unit of
- * 4 KiB at a time, all of whose loads come before its first store (piece.cuh). Blocks take equal
- * shares of the units, so that one long piece keeps all of them busy as well as many short ones.
- * move_abi.h has the contract.
+ * A link between GPUs is fast but has a long delay, so many bytes must be under way. A warp
+ * therefore copies a unit of 4 KiB at a time and makes all loads of the unit before its first store
+ * (piece.cuh). Blocks take equal shares of the units, so that one long piece keeps all blocks busy
+ * as well as many short ones. move_abi.h documents the interface.
  */
 #include "mem/move_abi.h"
 #include "mem/piece.cuh"
 #include "mem/verdict.cuh"
 
-#define TILE 512u /* pieces in shared memory at a time */
+#define TILE 512u /* pieces that a block keeps in shared memory at a time */
 
 struct tile {
 	uint64_t src[TILE], dst[TILE];
 	uint32_t length[TILE], unit[TILE];
 };
 
-/* Loads n pieces from first on into the tile, with all threads of the block. */
+/* Loads pieces `first` .. `first` + `n` - 1 into the tile. All threads of the block take part. */
 static __device__ __forceinline__ void stage_pieces(const struct mem_move_args *a, struct tile *t,
 						  uint32_t first, uint32_t n)
 {
@@ -34,8 +35,8 @@ static __device__ __forceinline__ void stage_pieces(const struct mem_move_args *
 	}
 }
 
-/* Returns the piece that the unit belongs to: the last one from lo on whose first unit is not
- * after it. */
+/* Returns the index of the piece that contains the unit: the last piece, from index `lo` on, whose
+ * first unit is not above `unit`. */
 static __device__ __forceinline__ uint32_t piece_of(const struct tile *t, uint32_t n, uint32_t lo,
 						    uint32_t unit)
 {
@@ -52,7 +53,7 @@ static __device__ __forceinline__ uint32_t piece_of(const struct tile *t, uint32
 	return lo;
 }
 
-/* Moves one unit of piece p with all lanes of a warp. */
+/* Copies one unit of piece `p`. All lanes of the warp take part. */
 static __device__ __forceinline__ void move_unit(const struct tile *t, uint32_t p, uint32_t unit,
 						 uint32_t lane)
 {
@@ -77,8 +78,8 @@ extern "C" __global__ void __launch_bounds__(MEM_MOVE_THREADS)
 	uint32_t last = a.units - pos < a.share ? a.units : pos + a.share;
 	uint32_t beyond = a.first[blockIdx.x + 1] < a.count ? a.first[blockIdx.x + 1] + 1 : a.count;
 
-	/* One thread asks whether to stop; meanwhile the others fetch pieces, which takes as
-	 * long. */
+	/* The last thread finds out whether the list is aborted. Meanwhile the other threads load
+	 * pieces, which takes about as long. */
 	if (threadIdx.x == blockDim.x - 1)
 		halt = list_stopped((struct mem_copy_state *)a.state,
 				    (struct mem_copy_mark *)a.mark, a.serial);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by the move kernel and the host: pieces of memory that the GPU can read, its own or that
- * of another one, move to pieces of memory that it can write. Read by the C and the CUDA compiler.
+ * The interface between the move kernel and the host. The kernel copies pieces of memory that the
+ * GPU can read, its own or that of another GPU, to memory that it can write. Both the C and the
+ * CUDA compiler read this file.
  */
 #ifndef MEM_MOVE_ABI_H
 #define MEM_MOVE_ABI_H
@@ -10,16 +11,17 @@
 
 #define MEM_MOVE_PIECES 8192u	  /* most pieces of one launch */
 #define MEM_MOVE_BYTES (1u << 30) /* most bytes of one launch */
-#define MEM_MOVE_BLOCKS 64u	  /* most blocks of one launch; each takes an SM for itself */
+#define MEM_MOVE_BLOCKS 64u	  /* most blocks of one launch; each occupies a whole SM */
 #define MEM_MOVE_THREADS 512u
 #define MEM_MOVE_WARPS (MEM_MOVE_THREADS / 32u)
-#define MEM_MOVE_UNIT 4096u /* bytes of the destination that a warp moves at once */
+#define MEM_MOVE_UNIT 4096u /* bytes of the destination that a warp copies at once */
 
 /*
- * A piece has length bytes, 1 or more; src and dst may have any alignment. Destinations do not
- * overlap each other or a source. A piece is divided into units, one per warp and step: a unit
- * ends at each multiple of MEM_MOVE_UNIT bytes, counted from the aligned 16-byte word that holds
- * the first byte of the destination. unit: number of units of all pieces before this one.
+ * A piece has `length` bytes, 1 or more; `src` and `dst` may have any alignment. Destinations do
+ * not overlap each other or a source. A piece is divided into units, which warps copy one at a
+ * time. A unit ends at each multiple of MEM_MOVE_UNIT bytes, counted from the aligned 16-byte word
+ * that holds the first byte of the destination. `unit` is the number of units of all pieces before
+ * this one.
  */
 struct mem_move_piece {
 	uint64_t src, dst;
@@ -27,9 +29,10 @@ struct mem_move_piece {
 };
 
 /*
- * The only parameter of the kernel, by value. A list is one launch; copy_abi.h says what mark,
- * state and serial are and how the host aborts a list. Block b moves the units from b * share up
- * to those of the next block. mem_move_plan fills in the fields from count on.
+ * The only parameter of the kernel, passed by value. A list is copied by one launch. copy_abi.h
+ * says what `mark`, `state` and `serial` are, and how the host aborts a list. Block b copies the
+ * units from b * `share` up to the first unit of the next block. mem_move_plan fills in `count` and
+ * all fields after it.
  *
  * Nothing but the pieces is read or written, not even in the same 16-byte word.
  */
@@ -41,8 +44,8 @@ struct mem_move_args {
 	uint32_t count;
 	uint32_t units, share;
 	uint32_t blocks; /* number of blocks of the launch */
-	/* Per block: the piece that its first unit belongs to; for blocks that the launch does not
-	 * have: count. */
+	/* For each block: the index of the piece that contains the block's first unit. Elements
+	 * from `blocks` on are `count`. */
 	uint16_t first[MEM_MOVE_BLOCKS + 1];
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host side of the move kernel: divides a list among blocks, and moves a list on the CPU
- * (reference implementation). */
+/* The host side of the move kernel: divides a list of pieces among blocks, and copies a list on the
+ * CPU (reference implementation). */
 #include "mem/move.h"
 
 #include <inttypes.h>
@@ -16,7 +16,7 @@ _Static_assert(offsetof(struct mem_move_args, units) == 32 &&
 	       "no padding that the two compilers may see differently");
 _Static_assert(MEM_MOVE_PIECES <= UINT16_MAX, "an index fits into first");
 
-/* Sets unit of each piece; returns the number of units of all pieces, or 0 if the list is not
+/* Sets `unit` of each piece. Returns the number of units of all pieces, or 0 if the list is not
  * valid. */
 static uint32_t count_units(struct mem_move_piece *pieces, uint32_t count)
 {
@@ -65,7 +65,7 @@ tcpx_status mem_move_plan(struct mem_move_piece *pieces, uint32_t count, uint32_
 	return TCPX_OK;
 }
 
-/* Moves the units of one block, as mem_move does. */
+/* Copies the units of one block, as the kernel mem_move does. */
 static void block_cpu(const struct mem_move_args *args, const struct mem_move_piece *pieces,
 		      uint32_t block, void *(*at)(uint64_t addr, uint64_t bytes))
 {

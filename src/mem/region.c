@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Region table: ids in a chunked array, keys in a hash (region_key.c), both under one rwlock; io
- * references need no lock. docs/design/memory.md has the invariants. */
+/* The table of regions. Ids are in an array of chunks, keys in a hash table (region_key.c). One
+ * rwlock guards both; io references need no lock. docs/design/memory.md has the invariants. */
 #include "mem/region.h"
 
 #include <limits.h>
@@ -14,7 +14,7 @@
 #include "mem/staging.h"
 #include "sys/futex.h"
 
-#define SLOT_BITS 22 /* index bits of an id; the generation has the next 41, bit 63 stays clear */
+#define SLOT_BITS 22 /* index bits of an id; the next 41 bits are the generation, bit 63 is 0 */
 #define INDEX_MASK ((1u << SLOT_BITS) - 1)
 #define SLOT_CHUNK 1024u
 #define SLOT_CHUNKS ((1u << SLOT_BITS) / SLOT_CHUNK)
@@ -22,21 +22,23 @@
 
 /* An entry of the table of ids. */
 struct slot {
-	uint64_t generation; /* of the slot's region, or of its last one; 0: never used */
+	/* generation of the slot's region or of its last one; 0 if never used */
+	uint64_t generation;
 	struct mem_region *region;
 	uint32_t next_free; /* index of the next free slot; used while region is NULL */
 };
 
 struct mem_regions {
-	pthread_rwlock_t lock; /* guards the fields below; the atomics of regions need no lock */
-	struct mem_keys keys;  /* each region's own key, and bound ones */
-	uint32_t count, used, free_head; /* live ids; slots ever used; first free slot */
+	/* guards the fields below; the atomic fields of regions need no lock */
+	pthread_rwlock_t lock;
+	struct mem_keys keys;		 /* all keys of the regions: own and bound ones */
+	uint32_t count, used, free_head; /* number of ids; slots ever used; first free slot */
 	struct slot *chunks[SLOT_CHUNKS];
 };
 
 #define NO_SLOT UINT32_MAX
 
-static _Atomic uint64_t serials; /* serial of the region that this process made last */
+static _Atomic uint64_t serials; /* serial of the region that this process added last */
 
 tcpx_status mem_regions_create(struct mem_regions **out_regions)
 {
@@ -53,7 +55,7 @@ tcpx_status mem_regions_create(struct mem_regions **out_regions)
 	}
 	regions->free_head = NO_SLOT;
 	pthread_rwlockattr_init(&attr);
-#ifdef __GLIBC__ /* writers first: a stream of accesses must not starve a deregistration */
+#ifdef __GLIBC__ /* prefer writers: many accesses must not starve a deregistration */
 	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
 #endif
 	pthread_rwlock_init(&regions->lock, &attr);
@@ -62,7 +64,7 @@ tcpx_status mem_regions_create(struct mem_regions **out_regions)
 	return TCPX_OK;
 }
 
-/* Returns the slot with this index, which is below regions->used. */
+/* Returns the slot with this index, which must be below regions->used. */
 static struct slot *slot_at(struct mem_regions *regions, uint32_t index)
 {
 	return &regions->chunks[index / SLOT_CHUNK][index % SLOT_CHUNK];
@@ -87,7 +89,8 @@ void mem_regions_destroy(struct mem_regions *regions)
 	free(regions);
 }
 
-/* Takes a free slot. ERR_LIMIT, ERR_NO_MEMORY. Under the write lock. */
+/* Takes a free slot; *out_index is its index. Returns ERR_LIMIT or ERR_NO_MEMORY if there is none.
+ * Called under the write lock. */
 static tcpx_status slot_take(struct mem_regions *regions, uint32_t *out_index)
 {
 	uint32_t index = regions->free_head;
@@ -114,7 +117,7 @@ static tcpx_status slot_take(struct mem_regions *regions, uint32_t *out_index)
 	return TCPX_OK;
 }
 
-/* Puts the region into the slot with the next generation; returns the id. */
+/* Puts the region into the slot, with the slot's next generation. Returns the new id. */
 static uint64_t slot_fill(struct mem_regions *regions, uint32_t index, struct mem_region *region)
 {
 	struct slot *slot = slot_at(regions, index);
@@ -138,8 +141,8 @@ static void slot_empty(struct mem_regions *regions, uint64_t id)
 	regions->count--;
 }
 
-/* Checks and prepares the region without the lock, since probing memory and opening its staging
- * pools are slow; then gives it key and id under the lock. */
+/* Checks and prepares the region before it takes the lock, because probing memory and opening
+ * staging pools are slow. Then gives the region its key and id under the lock. */
 tcpx_status mem_region_add(struct mem_regions *regions, void *addr, uint64_t length,
 			   const tcpx_region_opts *opts, uint64_t *out_id)
 {
@@ -168,8 +171,8 @@ tcpx_status mem_region_add(struct mem_regions *regions, void *addr, uint64_t len
 	if (status)
 		goto out;
 	twin = mem_keys_twin(&regions->keys, region);
-	/* STABLE and registered before: the earlier region gets one more id; only the removal of
-	 * its last id quiesces it */
+	/* A STABLE region that is registered already gets one more id. It is retired only with its
+	 * last id. */
 	if (twin) {
 		atomic_fetch_add(&twin->refs, 1);
 		/* the mappings may have changed since the earlier registration */
@@ -200,7 +203,7 @@ tcpx_status mem_region_same(const struct mem_region *region)
 	return error_next("deregister the region and register what is there now");
 }
 
-/* Called under the lock. Returns the region with this id; NULL: the id is stale. */
+/* Returns the region with this id, or NULL if the id is stale. Called under the lock. */
 static struct mem_region *region_of_id(struct mem_regions *regions, uint64_t id)
 {
 	uint32_t index = id & INDEX_MASK;
@@ -238,9 +241,9 @@ void mem_region_put(struct mem_region *region)
 }
 
 /*
- * Takes an io reference. Either the access sees retired and backs off, or mem_region_quiesce sees
- * the access in io: each side writes its own variable and then reads the other's, both
- * sequentially consistent.
+ * Takes an io reference. Either this function reads that the region is retired and fails, or
+ * mem_region_quiesce reads that `io` counts the access. This holds because each side writes its own
+ * variable and then reads the other's, both sequentially consistent.
  */
 int mem_region_io_get(struct mem_region *region)
 {
@@ -273,7 +276,8 @@ tcpx_status mem_region_bind(struct mem_regions *regions, struct mem_region *regi
 	tcpx_status status;
 
 	pthread_rwlock_wrlock(&regions->lock);
-	if (atomic_load(&region->retired)) /* the key of a retired region would never be removed */
+	/* a retired region may be removed already; a key added after that would remain */
+	if (atomic_load(&region->retired))
 		status = error_set(TCPX_ERR_STALE, 0, "region is not registered");
 	else
 		status = mem_keys_bind(&regions->keys, region, peer, out_key);
@@ -295,7 +299,7 @@ tcpx_status mem_region_access(struct mem_regions *regions, const uint8_t *peer, 
 		if (!mem_region_io_get(region))
 			continue;
 		status = access_check(region, offset, length, right);
-		/* the key stands for memory, rights and length, so all regions with this key give
+		/* the key depends on memory, rights and length, so each region with this key gives
 		 * the same result */
 		if (status) {
 			mem_region_io_put(region);
@@ -332,7 +336,7 @@ tcpx_status mem_region_retire(struct mem_regions *regions, uint64_t id,
 	if (region && region->ids > 1) {
 		region->ids--;
 		slot_empty(regions, id);
-		/* drops the reference of this slot; each other slot of the region has its own */
+		/* drops the reference of this id; each other id of the region has its own */
 		mem_region_put(region);
 	} else if (region) {
 		atomic_store(&region->retired, 1);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Region table of a session. The application names a region by id. A peer names it by key, and
- * each access is checked for rights and range. An access holds an io reference while it runs. A
- * retired region refuses new accesses, and is quiesced when the last io reference is gone. The
- * struct of a region is freed with the last of its struct references (refs).
+ * The region table of a session. The application names a region by its id. A peer names a region by
+ * a key, and each access of a peer is checked for rights and range. An access holds an io reference
+ * while it runs. A retired region refuses new accesses, and is quiesced when its last io reference
+ * is dropped. The struct of a region is freed with the last of its struct references (`refs`).
  */
 #ifndef MEM_REGION_H
 #define MEM_REGION_H
@@ -13,17 +13,17 @@
 #include "mem/kind.h"
 #include <tcpx/memory.h>
 
-#define MEM_PEER_BYTES 32	 /* length of a public key */
+#define MEM_PEER_BYTES 32	 /* length of a public key in bytes */
 #define MEM_BOUND_MAX (1u << 20) /* most keys of one table that are bound to peers */
 
 struct mem_region;
 
 /* A key by which peers name a region. Its fields do not change, except for next_same_bucket. */
 struct mem_key {
-	struct mem_key *next_same_bucket; /* under the table's lock */
+	struct mem_key *next_same_bucket; /* guarded by the table's lock */
 	struct mem_region *region;
 	uint64_t key; /* never 0 */
-	/* proven public key of the only peer it serves; NULL: it serves any peer */
+	/* proven public key of the only peer that may use the key; NULL if any peer may */
 	const uint8_t *peer;
 };
 
@@ -32,111 +32,115 @@ struct mem_region {
 	uint8_t *base;
 	uint64_t length;
 	uint32_t device, rights, flags;
-	/* number of the region in this process, by which peers name shared memory; not secret */
+	/* number of the region in this process, by which peers identify shared memory; not
+	 * secret */
 	uint64_t serial;
-	uint64_t memory_id;    /* id of the allocation, from the kind's probe; 0: none */
+	uint64_t memory_id;    /* id of the allocation, from the kind's `probe`; 0 if none */
 	struct mem_key own;    /* the key that every peer may use */
 	_Atomic uint32_t io;   /* number of running accesses */
 	_Atomic uint32_t refs; /* number of references that keep the struct alive */
 	_Atomic int retired;
-	_Atomic uint32_t traits; /* enum mem_traits, from the mappings at the last check */
+	_Atomic uint32_t traits; /* bits of enum mem_traits, as of the last check of the mappings */
 	_Atomic uint32_t cover;	 /* enum mem_cover, for GPU memory whose payload a plugin moves */
-	uint32_t ids;		 /* number of ids that name the region; under the table's lock */
-	struct bound_key *bound; /* keys that serve one peer each; under the table's lock */
+	uint32_t ids; /* number of ids that name the region; guarded by the table's lock */
+	struct bound_key *bound; /* keys that serve one peer each; guarded by the table's lock */
 };
 
-/* What the CPU may do with the memory, and whether it may vanish. */
+/* What the CPU may do with the memory, and whether the memory may vanish. */
 enum mem_traits {
 	MEM_CAN_READ = 1u << 0,
 	MEM_CAN_WRITE = 1u << 1,
-	MEM_MAY_VANISH = 1u << 2, /* memory of a file: only system calls may copy it */
+	/* memory of a file, or of unknown mappings: only system calls may copy it */
+	MEM_MAY_VANISH = 1u << 2,
 };
 
-/* What is known of the whole pages that contain the memory. UNASKED: nothing yet; GIVEN: a plugin
- * may register them; REFUSED: the driver does not export them. */
+/* Whether the driver exports the whole pages that contain the memory. UNASKED: not known yet.
+ * GIVEN: it exports them, so that a plugin may register them. REFUSED: it does not. */
 enum mem_cover { MEM_COVER_UNASKED = 0, MEM_COVER_GIVEN, MEM_COVER_REFUSED };
 
 struct mem_regions;
 
-/* Makes a table. Keys are SipHash(secret; address, length, device, rights, salt); salt is a
- * counter, 0 for STABLE. Bound keys are SipHash(secret; the region's own key, salt, the peer's
- * public key). The table makes the secret, which never leaves it. The secret of the session must
- * not be used, because it is in the connection info, so every peer could compute keys from it.
- * ERR_NO_MEMORY, ERR_SYSTEM (no random bytes). */
+/* Makes a table with a new random secret, which never leaves the table. Keys are SipHash(secret;
+ * address, length, device, rights, salt); the salt is a counter, or 0 for STABLE regions. Bound
+ * keys are SipHash(secret; the region's own key, salt, the peer's public key). The secret of the
+ * session must not be used instead: it is in the connection info, so every peer could compute keys.
+ * Returns ERR_NO_MEMORY, or ERR_SYSTEM if there are no random bytes. */
 tcpx_status mem_regions_create(struct mem_regions **out_regions);
-/* Frees the table. Regions that somebody still references stay valid until their last
- * mem_region_put. */
+/* Frees the table. Regions that are still referenced stay valid until their last mem_region_put. */
 void mem_regions_destroy(struct mem_regions *regions);
 
-/* Registers memory. opts NULL: host memory that no peer may access. ERR_INVALID (NULL, zero,
- * wrap-around, unknown right or flag, a right that the mapping lacks), ERR_UNSUPPORTED (kind),
- * errors of the kind's probe, ERR_NO_MEMORY, ERR_LIMIT. The id has index and generation, is never
- * 0, and has bit 63 clear. A STABLE duplicate is one more id of the same region. */
+/* Registers memory. If `opts` is NULL, registers host memory that no peer may access. Returns
+ * ERR_INVALID (NULL, zero length, wrap-around, unknown right or flag, a right that the mapping
+ * lacks), ERR_UNSUPPORTED (kind), ERR_EXISTS (a STABLE key that other memory has), ERR_NO_MEMORY,
+ * ERR_LIMIT, or an error of the kind's `probe`. The id contains index and generation, is never 0,
+ * and has bit 63 clear. A STABLE region that is registered again gets one more id. */
 tcpx_status mem_region_add(struct mem_regions *regions, void *addr, uint64_t length,
 			   const tcpx_region_opts *opts, uint64_t *out_id);
 
-/* TCPX_OK if the memory is still the allocation that was registered, or if the kind cannot tell,
- * as for host memory. ERR_STALE: it is another one, or is gone. */
+/* Returns ERR_STALE if the memory is no longer the allocation that was registered. Returns TCPX_OK
+ * if it is, or if the kind cannot tell, as for host memory. */
 tcpx_status mem_region_same(const struct mem_region *region);
 
-/* TCPX_OK if the memory has these traits, of which MEM_CAN_READ and MEM_CAN_WRITE are checked. If
- * it lacked one at the last check, its mappings are checked again. ERR_INVALID: it lacks one; the
- * last error has the address. */
+/* Returns TCPX_OK if the memory has those of MEM_CAN_READ and MEM_CAN_WRITE that `traits` contains.
+ * If one was missing at the last check, checks the mappings again. Returns ERR_INVALID if one is
+ * still missing; the last error has the address. */
 tcpx_status mem_region_allows(struct mem_region *region, uint32_t traits);
 
-/* Whether the region counts as memory that may vanish: of a file, or of unknown mappings. */
+/* Whether the memory may vanish, because it belongs to a file or its mappings are unknown. */
 static inline int mem_region_vanishes(const struct mem_region *region)
 {
 	return (atomic_load_explicit(&region->traits, memory_order_relaxed) & MEM_MAY_VANISH) != 0;
 }
 
-/* Checks the arguments of a registration and the memory, and fills in the fields of region that
- * follow from them. The errors are those of mem_region_add. */
+/* Checks the memory and the arguments of a registration, and fills in the fields of `region` that
+ * follow from them. Its errors are among those of mem_region_add. */
 tcpx_status mem_region_check(void *addr, uint64_t length, const tcpx_region_opts *opts,
 			     struct mem_region *region);
 
-/* Returns the region with a struct reference; NULL: the id is stale, or the region is retired. */
+/* Returns the region with a new struct reference, or NULL if the id is stale or the region
+ * retired. */
 struct mem_region *mem_region_get(struct mem_regions *regions, uint64_t id);
 void mem_region_put(struct mem_region *region);
-void mem_region_hold(struct mem_region *region); /* adds a reference; the caller has one */
+void mem_region_hold(struct mem_region *region); /* adds a struct reference; the caller has one */
 
-/* Takes an io reference; returns 0 if the region is retired. Lock-free. The caller holds a struct
- * reference until after its mem_region_io_put. */
+/* Takes an io reference. Returns 0 if the region is retired. Lock-free. The caller must hold a
+ * struct reference until after its mem_region_io_put. */
 int mem_region_io_get(struct mem_region *region);
-/* Drops an io reference; the last one of a retired region wakes the waiters. Lock-free, except for
- * that wake-up. */
+/* Drops an io reference. The last one of a retired region wakes the threads in mem_region_quiesce.
+ * Lock-free, except for this wake-up. */
 void mem_region_io_put(struct mem_region *region);
 
-/* *out_key: the region's key for the peer with this public key (MEM_PEER_BYTES), which the peer
- * must have proven: the same key each time, valid as long as the region. ERR_STALE (retired),
- * ERR_LIMIT (MEM_BOUND_MAX), ERR_NO_MEMORY. */
+/* *out_key is the region's key that only the peer with this public key (MEM_PEER_BYTES) may use.
+ * The peer must have proven its public key. Each call for the same peer gives the same key, which
+ * is valid as long as the region. Returns ERR_STALE (retired), ERR_LIMIT (MEM_BOUND_MAX) or
+ * ERR_NO_MEMORY. */
 tcpx_status mem_region_bind(struct mem_regions *regions, struct mem_region *region,
 			    const uint8_t *peer, uint64_t *out_key);
 
-/* Begins an access of a peer: on TCPX_OK the caller has an io and a struct reference of
- * *out_region. ERR_REMOTE_KEY, ERR_REMOTE_RIGHTS, ERR_REMOTE_RANGE (overflow-safe). peer: its
- * proven public key; NULL: it proved none. A key that is bound to another peer counts as
- * unknown. */
+/* Begins an access of a peer. On TCPX_OK the caller has an io reference and a struct reference of
+ * *out_region. `peer` is the peer's proven public key, or NULL if it proved none. A key that is
+ * bound to another peer counts as unknown. Returns ERR_REMOTE_KEY, ERR_REMOTE_RIGHTS or
+ * ERR_REMOTE_RANGE (overflow-safe). */
 tcpx_status mem_region_access(struct mem_regions *regions, const uint8_t *peer, uint64_t key,
 			      uint64_t offset, uint64_t length, uint32_t right,
 			      struct mem_region **out_region);
-/* Checks a further range for the key and peer of an access that the caller has begun; takes no
- * lock and no further references. ERR_REMOTE_RIGHTS, ERR_REMOTE_RANGE. */
+/* Checks a further range for an access that has begun, with the same key and peer. Takes no lock
+ * and no more references. Returns ERR_REMOTE_RIGHTS or ERR_REMOTE_RANGE. */
 tcpx_status mem_region_access_more(const struct mem_region *region, uint64_t offset,
 				   uint64_t length, uint32_t right);
-void mem_region_access_end(struct mem_region *region); /* drops the io and the struct reference */
+void mem_region_access_end(struct mem_region *region); /* drops the io and struct references */
 
-/* Refuses new accesses to the region with this id. *out_region has a struct reference, which the
- * caller must put in any case; NULL: the region had several ids; this one is removed, and accesses
- * go on. May be called again on a retired region (after ERR_BUSY, or from two threads at once).
- * ERR_STALE: no region has this id. */
+/* If the region has several ids, removes this id and sets *out_region to NULL; accesses continue.
+ * Otherwise retires the region, so that it refuses new accesses. *out_region then has a struct
+ * reference, which the caller must drop. May be called again on a retired region (after ERR_BUSY,
+ * or from two threads at once). Returns ERR_STALE if no region has this id. */
 tcpx_status mem_region_retire(struct mem_regions *regions, uint64_t id,
 			      struct mem_region **out_region);
-/* Waits until no access to the retired region runs: TCPX_OK; ERR_BUSY: the deadline (absolute; <
- * 0: none) has passed. */
+/* Waits until no access to the retired region runs. Returns ERR_BUSY if the deadline, an absolute
+ * time, passes first. A negative deadline means none. */
 tcpx_status mem_region_quiesce(struct mem_region *region, int64_t deadline_ns);
-/* Called after quiesce: removes the id and the keys of the region, and drops the reference of the
- * table. Does nothing if the id is removed already. */
+/* Called after mem_region_quiesce. Removes the id and the keys of the region, and drops the table's
+ * reference. Does nothing if the id is removed already. */
 void mem_region_remove(struct mem_regions *regions, uint64_t id);
 
 uint32_t mem_regions_count(struct mem_regions *regions); /* number of ids */

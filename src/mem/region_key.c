@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys of regions: computes them, and finds them in a hash. */
+/* Keys of regions: computes them, and finds them in a hash table. */
 #include "mem/region_key.h"
 
 #include <stdlib.h>
@@ -13,7 +13,8 @@
 
 /* A key of a region that serves one peer only. */
 struct bound_key {
-	/* the entry in the hash; first, so that a pointer to it can be freed as the struct */
+	/* entry in the hash table; it comes first, so that a pointer to it can be passed to
+	 * free() */
 	struct mem_key name;
 	struct bound_key *next_of_region; /* list of the region's bound keys */
 	uint8_t peer[MEM_PEER_BYTES];
@@ -63,7 +64,7 @@ static void buckets_grow(struct mem_keys *keys)
 	struct mem_key **grown = calloc((size_t)old_count * 2, sizeof(struct mem_key *));
 
 	if (!grown)
-		return; /* without memory the chains only get longer */
+		return; /* without memory the lists of the buckets only get longer */
 	keys->buckets = grown;
 	keys->nbuckets = old_count * 2;
 	for (uint32_t i = 0; i < old_count; i++) {
@@ -101,7 +102,8 @@ static void key_unlink(struct mem_keys *keys, struct mem_key *name)
 	keys->count--;
 }
 
-/* Whether the key is bound to no peer or to this one. Rights are not checked here. */
+/* Whether a peer may use the key: the key is bound to this peer, or to none. Does not check
+ * rights. */
 static bool key_serves(const struct mem_key *name, const uint8_t *peer)
 {
 	return !name->peer || (peer && !memcmp(name->peer, peer, MEM_PEER_BYTES));
@@ -117,9 +119,9 @@ struct mem_key *mem_keys_find(const struct mem_keys *keys, uint64_t key, const u
 	return name;
 }
 
-/* Hashes an input of which the first 16 bytes are replaced by a part of the secret, and erases it.
- * The inputs of own and bound keys differ in length, which SipHash includes, so no bound key has
- * the input of an own key. Never returns 0. */
+/* Overwrites the first 16 bytes of `text` with a part of the secret, hashes `text`, and erases it.
+ * Returns the hash, which is never 0. The texts for own and bound keys differ in length, which
+ * SipHash includes, so no bound key has the text of an own key. */
 static uint64_t hash_key_text(const struct mem_keys *keys, void *text, size_t bytes)
 {
 	uint64_t key;
@@ -146,8 +148,8 @@ static uint64_t own_key(const struct mem_keys *keys, const struct mem_region *re
 	return hash_key_text(keys, &text, sizeof(text));
 }
 
-/* Returns a key of the region for one peer. The region's own key, which is secret, stands in the
- * input for all fields of the region and for its salt. */
+/* Returns the region's key for one peer. The input contains the region's own key, which is secret,
+ * instead of the fields of the region. */
 static uint64_t bound_key_for(const struct mem_keys *keys, const struct mem_region *region,
 			      const uint8_t *peer, uint64_t salt)
 {
@@ -182,9 +184,9 @@ struct mem_region *mem_keys_twin(const struct mem_keys *keys, const struct mem_r
 	return NULL;
 }
 
-/* Whether the key is used for another region or another peer. A STABLE registration of the same
- * memory counts as the same region. peer: the peer that the key will be bound to; NULL: an own
- * key. */
+/* Whether the key value is used already for another region or another peer. A STABLE registration
+ * of the same memory counts as the same region. `peer` is the peer to which the key will be bound,
+ * or NULL for an own key. */
 static bool key_clashes(const struct mem_keys *keys, const struct mem_region *region, uint64_t key,
 			const uint8_t *peer)
 {
@@ -234,7 +236,7 @@ void mem_keys_remove(struct mem_keys *keys, struct mem_region *region)
 	}
 }
 
-/* Whether the region has this key bound to the peer already. */
+/* Whether the region already has this key, bound to the peer. */
 static bool is_bound(const struct mem_keys *keys, const struct mem_region *region, uint64_t key,
 		     const uint8_t *peer)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of the memory of a region: arguments, and what its mappings allow. */
+/* Checks the arguments of a registration, and what the mappings of the memory allow. */
 #include <inttypes.h>
 
 #include "base/error.h"
@@ -8,9 +8,9 @@
 
 #define MAP_ALL "register memory of which every page is mapped"
 
-/* Sets region->traits from the mappings and returns what was found. Memory that the CPU cannot
- * access counts as readable and writable. Memory whose mappings the kernel cannot report counts
- * as readable, writable and able to vanish. */
+/* Sets region->traits from the mappings of the memory, and returns what was found. Memory that the
+ * CPU cannot access counts as readable and writable. If the kernel cannot report the mappings, the
+ * memory counts as readable, writable and able to vanish. */
 static struct sys_maps check_mappings(struct mem_region *region)
 {
 	struct sys_maps maps = {.readable = 1, .writable = 1, .file = 1};
@@ -27,8 +27,8 @@ static struct sys_maps check_mappings(struct mem_region *region)
 	return maps;
 }
 
-/* Sets the error that the memory cannot be read (or written); it names the first address where
- * this is so. */
+/* Sets the error that the memory cannot be written (`write` 1) or read (`write` 0). The error names
+ * the first address where this is so. */
 static tcpx_status mapping_error(const struct mem_region *region, const struct sys_maps *maps,
 				 int write)
 {
@@ -48,7 +48,8 @@ static tcpx_status mapping_error(const struct mem_region *region, const struct s
 			 (void *)region->base, region->length, verb, at, perms);
 }
 
-/* Refuses a right that the mappings of the memory do not allow, as RDMA drivers do. ERR_INVALID. */
+/* Returns ERR_INVALID if the region has a right that the mappings of its memory do not allow. RDMA
+ * drivers check this, too. */
 static tcpx_status check_rights(struct mem_region *region)
 {
 	struct sys_maps maps = check_mappings(region);

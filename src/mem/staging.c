@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pools of staging memory: a buddy system over several parts, each one allocation of the kind,
- * with quotas and a queue of waiting clients. Pinning memory takes long (about 0.3 ms per MiB), so
- * a pool opens with one part, and a thread adds the others.
+ * Pools of staging memory. A pool is a buddy system over several parts, each of which is one
+ * allocation of the memory kind. A pool limits what one client may hold, and queues clients that
+ * wait. Pinning memory takes long (about 0.3 ms per MiB), so a pool opens with one part, and a
+ * thread adds the others.
  */
 #include "mem/staging.h"
 
@@ -16,15 +17,15 @@
 #include "sys/cpu.h"
 
 #define DEVICES_MAX 64
-#define ORDERS 11		      /* sizes of slots: MEM_SLOT_MIN << 10 = MEM_SLOT_MAX */
-#define PART_BYTES (2 * MEM_SLOT_MAX) /* bytes of a part: two of the largest slots */
+#define ORDERS 11 /* number of slot sizes, from MEM_SLOT_MIN to MEM_SLOT_MIN << 10 */
+#define PART_BYTES (2 * MEM_SLOT_MAX) /* bytes of a part, which has two of the largest slots */
 
 _Static_assert((MEM_SLOT_MIN << (ORDERS - 1)) == MEM_SLOT_MAX, "orders");
 
 /* A part of a pool: one allocation of the kind. */
 struct part {
 	uint8_t *addr;
-	uint64_t at; /* offset of its first byte in the pool */
+	uint64_t at; /* offset of the part's first byte in the pool */
 };
 
 struct mem_staging {
@@ -33,33 +34,36 @@ struct mem_staging {
 	uint32_t device;
 	struct part *parts;   /* sorted by offset */
 	struct part *by_addr; /* the same parts, sorted by address */
-	uint32_t nparts;      /* parts that are allocated */
-	/* bytes of all parts when the pool has grown; bytes of slots in use */
+	uint32_t nparts;      /* number of allocated parts */
+	/* bytes of all parts when the pool is complete; bytes of slots in use */
 	uint64_t bytes, used;
-	/* per order, a bit per slot: the whole slot is free (and not part of a larger free one) */
+	/* per order, a bit per slot: set if the slot is free and not a part of a larger free
+	 * slot */
 	uint64_t *free[ORDERS];
-	uint32_t nfree[ORDERS], words[ORDERS]; /* per order: free slots; length of free in words */
-	/* waiting clients (mem_stager), first come first; line: those that are not patient;
-	 * patient: the others */
+	/* per order: number of free slots; length of `free` in words */
+	uint32_t nfree[ORDERS], words[ORDERS];
+	/* queues of waiting clients (mem_stager): `patient` has the patient ones, `line` the
+	 * others */
 	struct list_node line, patient;
 	struct list_node growing; /* element of all.growing */
-	bool grows;		  /* the thread will add parts to it; under all.grow_lock */
+	bool grows;		  /* whether the thread will add parts; guarded by all.grow_lock */
 };
 
 static struct {
 	pthread_mutex_t lock; /* serialises opening and stopping */
 	struct mem_staging *_Atomic pool[MEM_KINDS][DEVICES_MAX][2];
 	pthread_once_t once;
-	int fork_err; /* errno of the fork handler's registration; 0: registered */
+	int fork_err; /* errno of the registration of the fork handler; 0 if it is registered */
 
-	/* The thread that lets pools grow. It never takes all.lock, under which it is joined. */
+	/* The thread that adds parts to pools. It never takes all.lock, under which it is
+	 * joined. */
 	pthread_mutex_t grow_lock;
-	/* pools that lack parts; the thread serves them in turn; under grow_lock */
+	/* pools that lack parts, which the thread serves in turn; guarded by grow_lock */
 	struct list_node growing;
-	/* the thread has work or runs; the thread is to end; both under grow_lock */
+	/* whether the thread has work or runs; whether it must end; guarded by grow_lock */
 	bool grows, stop;
-	pthread_t thread; /* under lock */
-	bool joinable;	  /* thread must be joined; under lock */
+	pthread_t thread; /* guarded by `lock` */
+	bool joinable;	  /* whether `thread` must be joined; guarded by `lock` */
 } all = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.once = PTHREAD_ONCE_INIT,
@@ -68,7 +72,8 @@ static struct {
 
 void (*_Atomic mem_staging_grown)(struct mem_staging *pool);
 
-/* In a forked child: forgets all pools. The child has neither the thread nor the memory. */
+/* Called in a forked child: forgets all pools, because the child has neither the thread nor the
+ * memory. */
 static void staging_forked(void)
 {
 	pthread_mutex_init(&all.lock, NULL);
@@ -101,7 +106,7 @@ static bool bit_take(struct mem_staging *pool, unsigned order, uint32_t index)
 	return true;
 }
 
-/* Returns the index of the free slot of this order with the lowest offset; there is one. */
+/* Returns the index of the free slot of this order with the lowest offset. There must be one. */
 static uint32_t lowest_free(const struct mem_staging *pool, unsigned order)
 {
 	uint32_t word = 0;
@@ -111,7 +116,8 @@ static uint32_t lowest_free(const struct mem_staging *pool, unsigned order)
 	return word * 64 + (uint32_t)__builtin_ctzll(pool->free[order][word]);
 }
 
-/* Returns the order of the smallest slot that holds so many bytes; ORDERS: none does. */
+/* Returns the order of the smallest slot that holds `bytes` bytes. A result of ORDERS or more means
+ * that no slot does. */
 static unsigned order_of(uint64_t bytes)
 {
 	unsigned order = 0;
@@ -143,7 +149,7 @@ static void staging_pool_free(struct mem_staging *pool)
 	free(pool);
 }
 
-/* Whether the pool has all the parts that pool->bytes asks for. */
+/* Whether the pool has all its parts. */
 static bool pool_whole(const struct mem_staging *pool)
 {
 	return (uint64_t)pool->nparts * PART_BYTES >= pool->bytes;
@@ -156,7 +162,7 @@ static int part_compare(const void *a, const void *b)
 	return one->addr < two->addr ? -1 : one->addr > two->addr;
 }
 
-/* Allocates the next part and adds its slots as free ones. Slow. */
+/* Allocates the next part, and adds its memory to the free slots. Slow. */
 static tcpx_status pool_grow(struct mem_staging *pool)
 {
 	uint8_t *addr = pool->kind->slot_alloc(PART_BYTES, pool->device);
@@ -174,8 +180,8 @@ static tcpx_status pool_grow(struct mem_staging *pool)
 	return TCPX_OK;
 }
 
-/* Allocates the tables of a pool for all its parts. Returns false without memory;
- * staging_pool_free frees what was allocated. */
+/* Allocates the tables of a pool for all its parts. Returns false if there is no memory;
+ * staging_pool_free then frees what was allocated. */
 static bool pool_tables(struct mem_staging *pool)
 {
 	uint64_t parts = pool->bytes / PART_BYTES;
@@ -192,7 +198,7 @@ static bool pool_tables(struct mem_staging *pool)
 	return pool->parts && pool->by_addr;
 }
 
-/* Makes a pool with its first part. ERR_NO_MEMORY. */
+/* Makes a pool with its first part. Returns ERR_NO_MEMORY on failure. */
 static tcpx_status staging_pool_new(const struct mem_kind *kind, uint32_t device,
 				    struct mem_staging **out_pool)
 {
@@ -222,8 +228,8 @@ static tcpx_status staging_pool_new(const struct mem_kind *kind, uint32_t device
 	return TCPX_OK;
 }
 
-/* Adds the next part and calls mem_staging_grown. If the part cannot be allocated, pool->bytes is
- * lowered to what the pool has, so that it does not grow again. */
+/* Adds the next part and calls mem_staging_grown. If the part cannot be allocated, lowers
+ * pool->bytes to what the pool has, so that the pool does not grow again. */
 static void pool_grow_once(struct mem_staging *pool)
 {
 	void (*grown)(struct mem_staging *) = atomic_load(&mem_staging_grown);
@@ -242,7 +248,8 @@ static void pool_grow_once(struct mem_staging *pool)
 	}
 }
 
-/* Lets all pools grow in turn, a part at a time, until no pool lacks a part. */
+/* The thread that adds parts to all pools in turn, one part at a time. Ends when no pool lacks a
+ * part, or when it is asked to. */
 static void *grow_main(void *arg)
 {
 	(void)arg;
@@ -266,8 +273,8 @@ static void *grow_main(void *arg)
 	}
 }
 
-/* Joins the thread, if there is one; it has found no pool that lacks parts, or was told to stop.
- * Under all.lock. */
+/* Joins the thread, if there is one. The thread ends because no pool lacks parts or because it was
+ * asked to. Called under all.lock. */
 static void grow_join(void)
 {
 	if (all.joinable)
@@ -275,7 +282,7 @@ static void grow_join(void)
 	all.joinable = false;
 }
 
-/* Ends the thread; pools that lack parts keep the parts that they have. Under all.lock. */
+/* Ends the thread. Pools that lack parts keep the parts that they have. Called under all.lock. */
 static void grow_stop(void)
 {
 	struct list_node *node;
@@ -289,8 +296,8 @@ static void grow_stop(void)
 	all.stop = all.grows = false;
 }
 
-/* Lets the thread add the parts that the pool lacks; starts the thread if needed. Under
- * all.lock. */
+/* Lets the thread add the parts that the pool lacks. Starts the thread if it does not run. Called
+ * under all.lock. */
 static tcpx_status grow_start(struct mem_staging *pool)
 {
 	tcpx_status status = TCPX_OK;
@@ -335,8 +342,8 @@ tcpx_status mem_staging_open(const struct mem_kind *kind, uint32_t device)
 		if (status == TCPX_OK)
 			atomic_store(&pools[direction], pool);
 	}
-	/* Both pools get their first part before the thread starts, because allocations wait for
-	 * each other in the driver. */
+	/* Both pools have got their first part before the thread starts, because the driver makes
+	 * allocations wait for each other. */
 	for (direction = 0; direction < 2 && status == TCPX_OK; direction++)
 		status = grow_start(atomic_load(&pools[direction]));
 	pthread_mutex_unlock(&all.lock);
@@ -410,8 +417,8 @@ static uint64_t slot_offset(const struct mem_staging *pool, const uint8_t *slot)
 	return pool->by_addr[low].at + (uint64_t)(slot - pool->by_addr[low].addr);
 }
 
-/* Takes the free slot with the lowest offset, dividing a larger one if none of this order is free;
- * NULL: none. Under the lock. */
+/* Takes the free slot of this order with the lowest offset; divides a larger slot if no slot of
+ * this order is free. Returns NULL if no slot is free. Called under the lock. */
 static void *slot_take_order(struct mem_staging *pool, unsigned order)
 {
 	unsigned from = order;
@@ -431,15 +438,15 @@ static void *slot_take_order(struct mem_staging *pool, unsigned order)
 	return slot_at_offset(pool, (uint64_t)index * ((uint64_t)MEM_SLOT_MIN << order));
 }
 
-/* Whether the client would hold at most half of the pool if it got one more slot of this size. */
+/* Whether the client would hold at most half of the pool with one more slot of this size. */
 static bool within_half(const struct mem_staging *pool, const struct mem_stager *stager,
 			uint64_t size)
 {
 	return stager->held + size <= pool->bytes / 2;
 }
 
-/* Whether a slot of this size is free, and the client (if any) may take it without exceeding half
- * of the pool. */
+/* Whether a slot of this size is free, and the client may take it without exceeding half of the
+ * pool. `stager` is NULL if the caller is not a client. */
 static bool could_take(const struct mem_staging *pool, const struct mem_stager *stager,
 		       uint64_t size)
 {
@@ -452,8 +459,8 @@ static bool could_take(const struct mem_staging *pool, const struct mem_stager *
 	return order < ORDERS;
 }
 
-/* Queues the client for a slot of this size, or changes what it waits for. Returns whether it was
- * not queued before. */
+/* Queues the client for a slot of this size. If the client is queued already, changes its size and
+ * priority. Returns whether the client was not queued before. */
 static bool queue_client(struct mem_staging *pool, struct mem_stager *stager, uint64_t size,
 			 bool patient)
 {
@@ -468,7 +475,7 @@ static bool queue_client(struct mem_staging *pool, struct mem_stager *stager, ui
 	return lined;
 }
 
-/* Whether a client that is not patient waits, apart from this one. */
+/* Whether a client other than `stager` waits that is not patient. */
 static bool others_wait(const struct mem_staging *pool, const struct mem_stager *stager)
 {
 	const struct list_node *first = pool->line.next;
@@ -516,8 +523,9 @@ void mem_staging_give(struct mem_staging *pool, void *slot, uint64_t bytes,
 	pthread_mutex_unlock(&pool->lock);
 }
 
-/* Returns the first client in the line that can get its slot now; NULL: none. Skips clients that
- * already hold half of the pool: they wait for slots of their own and must not block others. */
+/* Returns the first client in the queue that can get its slot at present, or NULL. Skips clients
+ * that hold half of the pool already: they wait until they return slots, and must not block
+ * others. */
 static struct mem_stager *first_servable(struct mem_staging *pool, struct list_node *line)
 {
 	struct list_node *pos;

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The unpacker: pushed jobs become launches, and a job ends when its launch has ended. */
+/* The unpack engine: makes launches of the pushed jobs, and ends a job when its launch has
+ * ended. */
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "mem/unpack_priv.h"
 
-#define LOOKS 1024u /* calls of unpack_ask for each read of the clock */
-/* if no lane's word changes for this long, the driver is asked */
+#define LOOKS 1024u /* unpack_ask reads the clock at every LOOKS-th call */
+/* if no word of a lane changes for this long, the driver is asked whether the lanes are empty */
 #define ASK_NS (100 * CLOCK_MS_NS)
 
 enum unpack_job_state { JOB_QUEUED = 1, JOB_LAUNCHED, JOB_OVER };
 
-/* Returns the slot of the next launch, which is being filled. */
+/* Returns the slot that is being filled for the next launch. */
 static struct unpack_slot *slot_open(struct mem_unpack *u)
 {
 	return &u->slots[(u->launched + 1) % UNPACK_SLOTS];
@@ -90,8 +91,8 @@ static struct unpack_lane *lane_of(struct mem_unpack *u, uint64_t serial)
 	return &u->lanes[serial % UNPACK_LANES];
 }
 
-/* Reads the lane's word and updates lane->known. The word is the number of one of the last few
- * launches, so its low bits suffice. */
+/* Updates lane->known from the lane's word. The word has the low 32 bits of the number of one of
+ * the last few launches, which suffice. */
 static void lane_look(struct mem_unpack *u, struct unpack_lane *lane)
 {
 	uint32_t word = atomic_load_explicit(lane->word, memory_order_acquire);
@@ -103,8 +104,8 @@ static void lane_look(struct mem_unpack *u, struct unpack_lane *lane)
 	u->moved_ns = 0;
 }
 
-/* Detaches the jobs of a slot and gives them the number of their launch and their state. status:
- * TCPX_OK, or why they fail. */
+/* Removes the jobs from a slot. Each job gets the number of its launch, `state`, and `status`,
+ * which is TCPX_OK or the reason why the job fails. */
 static void slot_leave(struct unpack_slot *slot, tcpx_status status, uint64_t serial, int state)
 {
 	struct mem_unpack_job *job, *next;
@@ -119,8 +120,8 @@ static void slot_leave(struct unpack_slot *slot, tcpx_status status, uint64_t se
 	slot->last = &slot->first;
 }
 
-/* Launches the slot that is being filled. If the launch fails and nothing of it is in the lane,
- * its jobs end at once, else when the lane has passed it. */
+/* Launches the slot that is being filled. If the launch fails, its jobs end at once if nothing of
+ * the launch is in the lane, otherwise when the lane has passed it. */
 static void unpack_launch(struct mem_unpack *u)
 {
 	struct unpack_slot *slot = slot_open(u);
@@ -138,8 +139,8 @@ static void unpack_launch(struct mem_unpack *u)
 	u->launched = lane_of(u, serial)->last = serial;
 	u->counts.launches++;
 	slot_leave(slot, status, serial, JOB_LAUNCHED);
-	/* The next slot: its previous launch was in the lane of the launch just made. That lane
-	 * had to be free, so the previous launch has ended. */
+	/* The previous launch of the next slot was in the same lane as the launch just made. That
+	 * lane had to be free, so the previous launch has ended, and the slot can be reset. */
 	slot_reset(slot_open(u));
 }
 
@@ -188,8 +189,7 @@ static tcpx_status check_job(const struct mem_unpack *u, const struct mem_unpack
 }
 
 /* Whether the job can join the jobs in the slot: it has the same pool, and there is room for its
- * pieces and bytes. A fragment becomes one piece, and one more for each full step of a warp in
- * it. */
+ * pieces and bytes. Each fragment becomes one piece, and one more for each full step of a warp. */
 static int slot_room(const struct mem_unpack *u, const struct unpack_slot *slot,
 		     const struct mem_unpack_job *job)
 {
@@ -236,10 +236,10 @@ tcpx_status mem_unpack_push(struct mem_unpack *u, struct mem_unpack_job *job)
 	return TCPX_OK;
 }
 
-/* Asks the backend whether the lanes are empty, if the words are never written or have not
- * changed for ASK_NS, or if the unpacker is broken. An error of a lane breaks the unpacker. Jobs
- * under way end only when a lane reports an error while the unpacker is broken already, because
- * the first error may come from a call that had no effect on the lanes. */
+/* Asks the backend whether the lanes are empty. Does so if the words are never written, if they
+ * have not changed for ASK_NS, or if the unpacker is broken. An error of a lane breaks the
+ * unpacker. Jobs under way end only when a lane reports an error after the unpacker was broken,
+ * because the first error may come from a call that had no effect on the lanes. */
 static void unpack_ask(struct mem_unpack *u)
 {
 	int was_broken = u->broken != TCPX_OK;
@@ -263,8 +263,8 @@ static void unpack_ask(struct mem_unpack *u)
 		u->lost = 1;
 }
 
-/* Ends a launched job if its launch has ended, or if the unpacker is lost, so that no more bytes
- * move. */
+/* Ends a launched job if its launch has ended. Also ends it if the unpacker is lost, because no
+ * more bytes move then (see mem_unpack.lost). */
 static void launched_look(struct mem_unpack *u, struct mem_unpack_job *job)
 {
 	struct unpack_lane *lane = lane_of(u, job->serial);

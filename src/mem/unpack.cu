@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The unpack kernels: they move pieces of a bounce pool to their destination, in the GPU's own
- * memory or that of a peer.
+ * The unpack kernels: they copy pieces of a bounce pool to their destination, in the GPU's own
+ * memory or that of a peer GPU.
  *
- * One warp moves one piece (piece.cuh): fragments are about as long as one step of a warp, and a
- * piece needs no search. unpack_abi.h has the contract.
+ * A warp copies one whole piece at a time (piece.cuh), because fragments are about as long as one
+ * step of a warp. So no thread has to search for its piece. unpack_abi.h documents the interface.
  */
 #include "mem/piece.cuh"
 #include "mem/unpack_abi.h"
 
 static_assert(STEP == MEM_UNPACK_WORDS, "the host divides long fragments so");
 
-/* The pool may be read without bounds: an aligned word that holds a byte of a fragment is readable
- * as a whole. */
+/* Reads of the pool need no bounds: an aligned word that holds a byte of a fragment is readable as
+ * a whole. */
 #define POOL (struct piece_bounds){0, UINT64_MAX}
 
-/* Called by all threads of a block when its bytes are stored; the last block of the launch stores
- * the serial to the word. The stores of the threads come before the barrier of their block, and
- * the barrier before the fence and the count of the block. The last count comes after all others,
- * and the system fence and the store of the word come after the last count. So for every observer
- * in the system the word comes after all bytes. */
+/* Called by all threads of a block when the block's bytes are stored. The last block of the launch
+ * then stores the serial to the word. The stores of all threads come before the barrier of their
+ * block, and the barrier comes before the block's fence and count. The last count comes after all
+ * other counts, and before the system fence and the store of the word. So every observer in the
+ * system that reads the new word also sees all bytes. */
 static __device__ __forceinline__ void block_end(const struct mem_unpack_args *a)
 {
 	__syncthreads();
@@ -45,7 +45,8 @@ extern "C" __global__ void __launch_bounds__(MEM_UNPACK_THREADS, MEM_UNPACK_SM_B
 	block_end(&a.args);
 }
 
-/* A warp moves one piece at a time; meanwhile the block fetches the next pieces over the bus. */
+/* A warp copies one piece at a time. At the same time the block loads the next pieces over the
+ * bus. */
 extern "C" __global__ void __launch_bounds__(MEM_UNPACK_THREADS, MEM_UNPACK_SM_BLOCKS)
 	mem_unpack_list(const __grid_constant__ struct mem_unpack_args a)
 {
@@ -65,7 +66,7 @@ extern "C" __global__ void __launch_bounds__(MEM_UNPACK_THREADS, MEM_UNPACK_SM_B
 		if (own < MEM_UNPACK_WARPS && at + step + own < a.count)
 			next = __ldcv(pieces + at + step + own);
 		if (at + warp < a.count) {
-			uint4 p = tile[warp]; /* src, len, dst */
+			uint4 p = tile[warp]; /* a struct base_frag: src, len, dst */
 
 			move_piece(a.src + p.x, (uint64_t)p.w << 32 | p.z, p.y, lane, POOL);
 		}

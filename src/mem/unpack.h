@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The unpack engine: moves fragments that a plugin left in a bounce pool to their destination.
+ * The unpack engine: copies fragments that a plugin left in a bounce pool to their destination.
  *
- * An unpacker belongs to one thread at a time, which pushes jobs, flushes and tests; every worker
- * has its own for each GPU that it receives on, so there are no locks and no wake-ups. Jobs that
- * are pushed and not launched yet go with one launch. docs/design/unpack.md has the reasons.
+ * One thread at a time uses an unpacker: it pushes jobs, flushes and tests. Every worker thread has
+ * its own unpacker for each GPU on which it receives, so no locks and no wake-ups are needed. Jobs
+ * that are pushed but not launched yet go with one launch. docs/design/unpack.md has the reasons.
  */
 #ifndef MEM_UNPACK_H
 #define MEM_UNPACK_H
@@ -21,9 +21,10 @@ struct mem_unpack;
 enum mem_unpack_mode {
 	MEM_UNPACK_KERNEL, /* one kernel for all pushed jobs */
 	MEM_UNPACK_D2D,	   /* a device copy for each fragment */
-	MEM_UNPACK_HOST,   /* gathered in host memory, then written in as few copies as possible */
-	MEM_UNPACK_CPU,	   /* the calling thread copies in flush; all memory is host memory */
-	/* not at all: jobs are checked and end; the content of their destination is not valid */
+	MEM_UNPACK_HOST,   /* gathers in host memory, then writes in as few copies as possible */
+	/* the calling thread copies in mem_unpack_flush; all memory is host memory */
+	MEM_UNPACK_CPU,
+	/* copies nothing: jobs are checked and end, but their destination has no valid content */
 	MEM_UNPACK_NONE,
 };
 
@@ -35,19 +36,20 @@ struct mem_unpack_opts {
 
 #define MEM_UNPACK_JOB_MAX (16ull << 20)
 
-/* One message of the plugin, to be unpacked. The caller keeps the struct until mem_unpack_test has
- * reported its end, and sets the fields up to expect. */
+/* One message of the plugin that has to be unpacked. The caller sets the fields up to `expect`, and
+ * keeps the struct until mem_unpack_test has reported the job's end. */
 struct mem_unpack_job {
-	const struct base_frag *frags; /* list of the plugin; read by mem_unpack_push only */
+	const struct base_frag *frags; /* the plugin's list; only mem_unpack_push reads it */
 	uint64_t nfrags;	 /* number of fragments, at most MEM_UNPACK_FRAGS; 0 for 0 bytes */
-	uint64_t src, src_bytes; /* the pool: a GPU address, a multiple of 16 */
-	uint64_t dst, dst_bytes; /* the posted buffer: any alignment; accessible to the GPU */
-	uint64_t expect;	 /* bytes of the message: the sum of all lengths */
+	uint64_t src, src_bytes; /* GPU address of the pool, a multiple of 16; its length */
+	/* address of the posted buffer, accessible to the GPU, any alignment; its length */
+	uint64_t dst, dst_bytes;
+	uint64_t expect; /* bytes of the message: the sum of all lengths */
 
-	/* set by the unpacker */
-	int moved; /* 1: the bytes are in place; 0: they are not (mode NONE, or an error) */
+	/* The following field is set by the unpacker. */
+	int moved; /* whether the bytes are in place; 0 in mode NONE and after an error */
 
-	/* for the unpacker only */
+	/* The following fields are for the unpacker only. */
 	int state;
 	tcpx_status status;
 	uint64_t serial;
@@ -55,41 +57,43 @@ struct mem_unpack_job {
 };
 
 /*
- * Opens an unpacker. ERR_INVALID (options), ERR_UNSUPPORTED (no driver; mode KERNEL: no kernel for
- * this GPU, or its driver does not compile PTX), ERR_NO_MEMORY, ERR_SYSTEM. Slow: it loads a
- * module and pins memory.
+ * Opens an unpacker. Returns ERR_INVALID (options), ERR_UNSUPPORTED (no driver; in mode KERNEL also
+ * no kernel for this GPU, or a driver that does not compile PTX), ERR_NO_MEMORY or ERR_SYSTEM.
+ * Slow: it loads a module and pins memory.
  */
 tcpx_status mem_unpack_open(const struct mem_unpack_opts *opts, struct mem_unpack **out_unpack);
 
-/* Closes an unpacker that has no job under way. May wait for whatever runs on the GPU, so a thread
- * that others wait for must not call it. NULL is allowed. */
+/* Closes an unpacker that has no job under way. May wait for any work that runs on the GPU, so a
+ * thread for which others wait must not call it. `unpack` may be NULL. */
 void mem_unpack_close(struct mem_unpack *unpack);
 
-/* Allows destinations in memory of another GPU (relay: the kernel runs on the GPU that has the
- * pool). The unpacker's own GPU is always allowed. ERR_UNSUPPORTED: no peer access. Slow. */
+/* Allows destinations in memory of another GPU; the kernel still runs on the GPU that has the pool.
+ * Memory of the unpacker's own GPU is always allowed. Returns ERR_UNSUPPORTED if the GPU cannot
+ * access the other one's memory. Slow. */
 tcpx_status mem_unpack_reach(struct mem_unpack *unpack, uint32_t device);
 
 /*
- * Checks every descriptor, then queues the job for the next launch; frags are not read again, so
- * what was checked is what runs. Nothing is launched for a refused job:
+ * Checks every descriptor, then queues the job for the next launch. `frags` is not read again, so
+ * what was checked is what is copied. A job that is refused is not launched:
  *   ERR_CORRUPT  a fragment exceeds the pool or the posted buffer, two overlap at the destination,
- *                or lengths do not add up to expect: the plugin or the peer broke its contract
+ *                or the lengths do not add up to `expect`: the plugin or the peer is at fault
  *   ERR_LIMIT    too many fragments or bytes
- *   ERR_INVALID  the caller's own arguments
+ *   ERR_INVALID  a wrong argument of the caller
  *   ERR_AGAIN    no room while other jobs are under way: try again after a test of one of them
  *   ERR_SYSTEM   the GPU is unusable
  */
 tcpx_status mem_unpack_push(struct mem_unpack *unpack, struct mem_unpack_job *job);
 
-/* Launches the pushed jobs, unless two launches are under way: then the jobs wait for a later
+/* Launches the pushed jobs. If the last launch but one has not ended yet, the jobs wait for a later
  * flush or test, and more jobs may join them. mem_unpack_test reports errors of the launch. */
 void mem_unpack_flush(struct mem_unpack *unpack);
 
 /*
- * TCPX_IN_PROGRESS, or how the job ended, which does not change any more. TCPX_OK: the bytes are
- * in place for every thread that learns of it, and the pages of the pool may be returned. On an
- * error (ERR_SYSTEM, ERR_NO_MEMORY, with the cause as the last error) nothing of the job moves any
- * more, but some of it may have moved. Cheap: one load of a word of host memory.
+ * Returns TCPX_IN_PROGRESS, or the final status of the job. After TCPX_OK the bytes are in place
+ * for every thread that learns of it, and the pages of the pool may be returned. After an error
+ * (ERR_SYSTEM or ERR_NO_MEMORY; the last error has the cause) no more bytes of the job move, but
+ * some may have moved. A job that is still queued is flushed first. Otherwise the call is cheap: it
+ * loads a word of host memory.
  */
 tcpx_status mem_unpack_test(struct mem_unpack *unpack, struct mem_unpack_job *job);
 
@@ -99,13 +103,13 @@ struct mem_unpack_counts {
 };
 void mem_unpack_counts(const struct mem_unpack *unpack, struct mem_unpack_counts *out_counts);
 
-/* Unpacks a list in host memory, one memcpy per fragment; all other implementations are compared
- * with this one. The list has been checked. */
+/* Unpacks a list in host memory, with one memcpy per fragment. All other implementations are
+ * compared with this one. The list must have been checked. */
 void mem_unpack_frags(const struct base_frag *frags, uint32_t nfrags, const void *src, void *dst);
 
-/* Unpacks the pieces of a launch on the calling thread as both kernels do: moves the bytes, then
- * stores args->serial to *args->word. at: maps an address of args or of a piece to a CPU address;
- * NULL: addresses are CPU addresses. */
+/* Unpacks the pieces of a launch on the calling thread like both kernels: moves the bytes, then
+ * stores args->serial to *args->word. `at` maps an address of `args` or of a piece to a CPU
+ * address; if `at` is NULL, the addresses are CPU addresses. */
 void mem_unpack_cpu(const struct mem_unpack_args *args, const struct base_frag *pieces,
 		    void *(*at)(uint64_t addr, uint64_t bytes));
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks the descriptors of a plugin and turns them into pieces of a launch. */
+/* Checks the plugin's descriptors of fragments, and turns them into pieces of a launch. */
 #include <inttypes.h>
 
 #include "base/error.h"
@@ -9,7 +9,8 @@
 
 static const char broken[] = "the plugin or the peer broke its contract: the channel is unusable";
 
-/* Sets the error that fragment i is not valid and returns ERR_CORRUPT; nothing was moved. */
+/* Returns ERR_CORRUPT with the error that fragment `i` is not valid. Nothing of the job is
+ * moved. */
 static tcpx_status refuse_frag(uint32_t i, const struct base_frag *f,
 			       const struct mem_unpack_job *job, const char *what)
 {
@@ -21,8 +22,8 @@ static tcpx_status refuse_frag(uint32_t i, const struct base_frag *f,
 	return error_next("%s", broken);
 }
 
-/* Checks that one fragment lies in the pool and in the posted buffer and does not exceed the
- * expected length. sum: bytes of the fragments before it. */
+/* Checks that one fragment lies in the pool and in the posted buffer, and that the fragments up to
+ * this one do not exceed the expected length. `sum` is the length of the fragments before it. */
 static tcpx_status check_frag(const struct mem_unpack_job *job, uint32_t i,
 			      const struct base_frag *f, uint64_t sum)
 {
@@ -35,8 +36,9 @@ static tcpx_status check_frag(const struct mem_unpack_job *job, uint32_t i,
 	return TCPX_OK;
 }
 
-/* Splits a fragment into pieces (split 1) and returns their number. A piece ends at an aligned
- * word of the destination, so that no word is divided among warps. */
+/* Splits a fragment into pieces and returns their number; if `split` is 0, the fragment becomes one
+ * piece. All pieces except the last end at an aligned word of the destination, so that warps do not
+ * share a word. */
 static uint32_t add_pieces(struct base_frag *pieces, struct base_frag f, int split)
 {
 	uint32_t n = 0, head = (uint32_t)(0 - f.dst) % WORD, step = head + MEM_UNPACK_WORDS * WORD;
@@ -52,7 +54,8 @@ static uint32_t add_pieces(struct base_frag *pieces, struct base_frag f, int spl
 	return n;
 }
 
-/* Merges two ascending runs of indices, in[from .. mid - 1] and in[mid .. end - 1], into out. */
+/* Merges two runs of indices with ascending destinations, [from, mid) and [mid, end) of `in`, into
+ * `out`. */
 static void merge_runs(const struct base_frag *pieces, const uint16_t *in, uint16_t *out,
 		       uint32_t from, uint32_t mid, uint32_t end)
 {
@@ -65,7 +68,7 @@ static void merge_runs(const struct base_frag *pieces, const uint16_t *in, uint1
 			out[k] = in[b++];
 }
 
-/* Returns the end of the ascending run that begins at from. */
+/* Returns the end of the run of ascending destinations that begins at index `from`. */
 static uint32_t run_end(const struct base_frag *pieces, const uint16_t *order, uint32_t from,
 			uint32_t count)
 {
@@ -75,8 +78,8 @@ static uint32_t run_end(const struct base_frag *pieces, const uint16_t *order, u
 	return from;
 }
 
-/* Returns the indices of the pieces sorted by destination. Merges ascending runs, so a list that
- * ascends, which is the rule, costs one comparison per piece. */
+/* Returns the indices of the pieces sorted by destination. Merges ascending runs. Most lists ascend
+ * as a whole and cost one comparison per piece. */
 static const uint16_t *sort_pieces(const struct base_frag *pieces, uint32_t count, uint16_t *order)
 {
 	uint16_t *in = order, *out = order + MEM_UNPACK_PIECES;
@@ -97,8 +100,8 @@ static const uint16_t *sort_pieces(const struct base_frag *pieces, uint32_t coun
 	return in;
 }
 
-/* Checks a list that does not ascend for overlaps at the destination; an ascending list has none.
- * room: 2 * MEM_UNPACK_PIECES indices. */
+/* Checks that no pieces overlap at the destination. Called only if the list does not ascend,
+ * because an ascending list has no overlaps. `room` has space for 2 * MEM_UNPACK_PIECES indices. */
 static tcpx_status check_overlaps(const struct mem_unpack_job *job, const struct base_frag *pieces,
 				  uint32_t count, uint16_t *room)
 {
@@ -127,7 +130,7 @@ tcpx_status mem_unpack_add(struct mem_unpack *u, struct unpack_slot *slot,
 	int ascends = 1;
 
 	for (uint32_t i = 0; i < job->nfrags; i++) {
-		/* read once, so that what is checked is what runs */
+		/* read once, so that what is checked is what is copied */
 		struct base_frag f = job->frags[i];
 		tcpx_status status = check_frag(job, i, &f, sum);
 

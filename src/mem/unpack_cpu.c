@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unpacking by the CPU: mem_unpack_frags, the reference implementation of the kernels, and the
- * modes CPU and NONE. */
+/* Unpacking by the CPU: the reference implementations for the kernels, and the modes CPU and
+ * NONE. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +72,7 @@ static tcpx_status cpu_reach(struct mem_unpack *u, uint32_t device)
 			 device);
 }
 
-/* Frees the one allocation, which holds the words and the pieces of every slot. */
+/* Frees the allocation that holds the words and the pieces of all slots. */
 static void cpu_close(struct mem_unpack *u)
 {
 	free((void *)u->lanes[0].word);

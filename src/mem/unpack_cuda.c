@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unpacking on a GPU, in streams of the highest priority. The thread that has the unpacker
- * launches into them. */
+/* Unpacking on a GPU, in streams of the highest priority. The thread that uses the unpacker makes
+ * the launches itself. */
 #include "mem/unpack_cuda.h"
 
 #include <stdio.h>
@@ -12,24 +12,26 @@
 #include "mem/cuda_kind.h"
 #include "mem/unpack_priv.h"
 
-#define WORD_BYTES 4096u /* bytes before the pieces: a page with the words and nothing else */
+#define WORD_BYTES 4096u /* bytes before the pieces: a page that holds only the words */
 #define PIECES_BYTES (MEM_UNPACK_PIECES * sizeof(struct base_frag))
 #define MAPPED_BYTES (WORD_BYTES + UNPACK_SLOTS * PIECES_BYTES)
-#define STAGE_LEAST (1ull << 20) /* least bytes of a slot's stage */
-#define PEERS 64u		 /* most GPUs */
+#define STAGE_LEAST (1ull << 20) /* least bytes of a slot's stage in mode HOST */
+#define PEERS 64u		 /* most GPUs that a process can use */
 
-extern const unsigned char mem_unpack_image[]; /* code of unpack.cu: a fatbin, or PTX text */
+/* compiled code of unpack.cu, as a fatbin or PTX text */
+extern const unsigned char mem_unpack_image[];
 
 struct unpack_cuda {
 	struct sys_cuda_gpu *gpu;
 	struct mem_unpack_kernels kernels;
 	cuda_stream streams[UNPACK_LANES];
-	/* GPU addresses of lane 0's state and word; those of lane n are n * UNPACK_WORD_GAP
-	 * higher */
+	/* GPU addresses of the state and the word of lane 0; each further lane has both
+	 * UNPACK_WORD_GAP bytes higher */
 	cuda_ptr state, word_at;
-	/* pinned memory: words and pieces; mode HOST: the stage of all slots */
+	/* pinned memory: `mapped` has words and pieces; `stage` has the stages of all slots in mode
+	 * HOST */
 	uint8_t *mapped, *stage;
-	/* GPUs that mem_unpack_reach allowed; held, so that their contexts stay */
+	/* references to the GPUs that mem_unpack_reach allowed, held so that their contexts stay */
 	struct sys_cuda_gpu *peers[PEERS];
 };
 
@@ -75,10 +77,10 @@ cuda_result mem_unpack_kernels_launch(const struct mem_unpack_kernels *kernels, 
 				      const struct base_frag *pieces)
 {
 	struct mem_unpack_inline_args whole = {.args = *args};
-	void *params[] = {&whole}; /* the list kernel reads only the first part */
+	void *params[] = {&whole}; /* mem_unpack_list reads only whole.args */
 	int in_params = args->count <= MEM_UNPACK_INLINE;
 
-	if (in_params && pieces) /* pieces is NULL if there is nothing to unpack */
+	if (in_params && pieces) /* `pieces` is NULL if the list is empty */
 		memcpy(whole.pieces, pieces, args->count * sizeof(*pieces));
 	return kernels->gpu->api->launch(in_params ? kernels->in_params : kernels->list,
 					 args->blocks, 1, 1, MEM_UNPACK_THREADS, 1, 1, 0, stream,
@@ -115,7 +117,7 @@ static cuda_result launch_kernel(struct mem_unpack *u, const struct unpack_slot 
 	return result;
 }
 
-/* Mode D2D: one device copy per piece. *out_put: 1 if one of them is in the stream. */
+/* Mode D2D: makes one device copy per piece. *out_put is 1 if a copy is in the stream. */
 static cuda_result copy_each(const struct unpack_cuda *cuda, const struct unpack_slot *slot,
 			     cuda_stream stream, int *out_put)
 {
@@ -130,9 +132,8 @@ static cuda_result copy_each(const struct unpack_cuda *cuda, const struct unpack
 	return result;
 }
 
-/* Mode HOST: copies the fragments out of the pool into pinned host memory, in the order of the
- * list, and from there with one copy per contiguous destination. *out_put: 1 if a copy is in the
- * stream. */
+/* Mode HOST: copies the pieces from the pool to pinned host memory, in the order of the list, and
+ * from there with one copy per contiguous destination. *out_put is 1 if a copy is in the stream. */
 static cuda_result copy_through_host(const struct unpack_cuda *cuda, const struct unpack_slot *slot,
 				     cuda_stream stream, int *out_put)
 {
@@ -159,8 +160,8 @@ static cuda_result copy_through_host(const struct unpack_cuda *cuda, const struc
 	return result;
 }
 
-/* Makes the stream write the launch's number after its copies, or sets wordless if that is not
- * possible. (In mode KERNEL the kernel writes the number.) */
+/* Makes the stream write the launch's number after the launch's copies. If this is not possible,
+ * sets u->wordless. (In mode KERNEL the kernel writes the number.) */
 static void write_end(struct mem_unpack *u, uint64_t serial)
 {
 	const struct unpack_cuda *cuda = u->cuda;
@@ -171,8 +172,8 @@ static void write_end(struct mem_unpack *u, uint64_t serial)
 		u->wordless = 1;
 }
 
-/* Returns the status of a failed call. If the error means that the GPU's context is broken, breaks
- * the unpacker too; this is logged except at the end of the process. */
+/* Returns the status for a failed driver call. If the GPU's context is broken, breaks the unpacker
+ * too, and logs the error unless the process is ending. */
 static tcpx_status unpack_failed(struct mem_unpack *u, cuda_result result)
 {
 	tcpx_status status = sys_cuda_error(result, "unpacking");
@@ -199,7 +200,7 @@ static tcpx_status cuda_launch(struct mem_unpack *u, struct unpack_slot *slot, u
 	else
 		result = copy_through_host(cuda, slot, stream_of(cuda, serial), out_put);
 	if (u->opts.mode != MEM_UNPACK_KERNEL && (result == CUDA_OK || *out_put)) {
-		*out_put = 1; /* even an empty launch has its number in the stream */
+		*out_put = 1; /* even for a launch without pieces, the stream writes the number */
 		write_end(u, serial);
 	}
 	sys_cuda_pop(&scope);
@@ -208,8 +209,8 @@ static tcpx_status cuda_launch(struct mem_unpack *u, struct unpack_slot *slot, u
 	return unpack_failed(u, result);
 }
 
-/* See unpack_backend.ask. Asks the streams even if the context cannot be made current: at the end
- * of the process the driver then reports that. */
+/* See unpack_backend.ask. Queries the streams even if the context cannot be made current, because
+ * at the end of the process the query fails with an error that says so. */
 static tcpx_status cuda_ask(struct mem_unpack *u)
 {
 	struct unpack_cuda *cuda = u->cuda;
@@ -226,7 +227,7 @@ static tcpx_status cuda_ask(struct mem_unpack *u)
 	return sys_cuda_fatal(result) ? unpack_failed(u, result) : TCPX_IN_PROGRESS;
 }
 
-/* Lets the GPU access memory of the peer GPU. ERR_UNSUPPORTED: it cannot. */
+/* Lets the GPU access memory of the peer GPU. Returns ERR_UNSUPPORTED if it cannot. */
 static tcpx_status peer_enable(const struct sys_cuda_gpu *gpu, const struct sys_cuda_gpu *peer)
 {
 	const struct sys_cuda *api = gpu->api;
@@ -274,7 +275,7 @@ static tcpx_status cuda_reach(struct mem_unpack *u, uint32_t device)
 	return status;
 }
 
-/* Releases all that mem_unpack_cuda_open acquired, also after it failed halfway. */
+/* Releases everything that mem_unpack_cuda_open acquired, even if it failed halfway. */
 static void cuda_close(struct mem_unpack *u)
 {
 	struct unpack_cuda *cuda = u->cuda;
@@ -308,8 +309,8 @@ static const struct unpack_backend cuda_backend = {
 	.close = cuda_close,
 };
 
-/* Allocates pinned memory that the GPU can access: the words, the pieces of all slots and, for
- * mode HOST, their stages. */
+/* Allocates pinned memory that the GPU can access: the words, the pieces of all slots, and the
+ * stages in mode HOST. */
 static tcpx_status open_memory(struct mem_unpack *u)
 {
 	struct unpack_cuda *cuda = u->cuda;
@@ -338,8 +339,8 @@ static tcpx_status open_memory(struct mem_unpack *u)
 	return TCPX_OK;
 }
 
-/* Launches each kernel once with nothing to do. A driver may load code at its first launch, which
- * takes as long as a thousand launches and may wait for kernels of the application. */
+/* Launches each kernel once with no pieces. A driver may load code at the first launch of a kernel,
+ * which takes as long as a thousand launches and may wait for kernels of the application. */
 static tcpx_status warm_up(const struct unpack_cuda *cuda)
 {
 	const struct mem_unpack_args args = {
@@ -354,7 +355,7 @@ static tcpx_status warm_up(const struct unpack_cuda *cuda)
 	return result == CUDA_OK ? TCPX_OK : sys_cuda_error(result, "first launch to unpack");
 }
 
-/* Creates the streams and, for mode KERNEL, the state and the kernels. The GPU's context is
+/* Creates the streams and, in mode KERNEL, the state and the kernels. The GPU's context must be
  * current. */
 static tcpx_status open_stream(struct mem_unpack *u)
 {
@@ -372,7 +373,8 @@ static tcpx_status open_stream(struct mem_unpack *u)
 	if (u->opts.mode != MEM_UNPACK_KERNEL)
 		return TCPX_OK;
 	result = api->mem_alloc(&cuda->state, UNPACK_LANES * UNPACK_WORD_GAP);
-	/* cleared in the lane's stream, so the clearing comes before its launches */
+	/* cleared in the stream of the lane, so that it is cleared before the lane's launches
+	 * run */
 	for (int i = 0; i < UNPACK_LANES && result == CUDA_OK; i++)
 		result = api->set_async(cuda->state + i * UNPACK_WORD_GAP, 0, sizeof(uint32_t),
 					cuda->streams[i]);
