@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of the CUDA driver's ABI that we use, declared by ourselves so that building needs no
- * toolkit. Names follow this project's style; tests/abi compares every size and number with the
- * real cuda.h where there is one. Functions are listed in sys/cuda.h.
+ * The part of the CUDA driver's ABI that the library uses, declared in this file so that building
+ * needs no toolkit. Names follow this project's style; a comment such as CUdeviceptr gives the
+ * driver's own name. tests/abi compares every size and number with the real cuda.h where it is
+ * installed. Functions are listed in sys/cuda.h.
  */
 #ifndef ABI_CUDA_H
 #define ABI_CUDA_H
@@ -10,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef int cuda_result; /* enum cuda_results, or a number without a name here */
+typedef int cuda_result; /* a value of enum cuda_results, or a number that it does not name */
 typedef int cuda_device;
 typedef uint64_t cuda_ptr; /* CUdeviceptr; under unified addressing also a host address */
 typedef struct cuda_ctx_st *cuda_ctx;
@@ -67,6 +68,8 @@ enum cuda_results {
 	CUDA_ERR_UNKNOWN = 999,
 };
 
+/* Attributes of a device. A comment in capitals is the driver's name, without
+ * CU_DEVICE_ATTRIBUTE_. */
 enum cuda_device_attributes {
 	CUDA_DEVICE_SM_COUNT = 16, /* MULTIPROCESSOR_COUNT */
 	CUDA_DEVICE_INTEGRATED = 18,
@@ -83,9 +86,10 @@ enum cuda_device_attributes {
 	CUDA_DEVICE_HOST_NUMA_ID = 134, /* the host NUMA node nearest to the GPU, or -1 */
 };
 
+/* Attributes of a pointer. Each comment begins with the type of the attribute's value. */
 enum cuda_pointer_attributes {
-	CUDA_POINTER_CONTEXT = 1,	 /* cuda_ctx; NULL for VMM and pool memory */
-	CUDA_POINTER_MEMORY_TYPE = 2,	 /* unsigned, enum cuda_memory_types */
+	CUDA_POINTER_CONTEXT = 1,	 /* cuda_ctx; NULL for memory of cuMemMap and of pools */
+	CUDA_POINTER_MEMORY_TYPE = 2,	 /* unsigned: enum cuda_memory_types */
 	CUDA_POINTER_HOST = 4,		 /* void *: address for the CPU */
 	CUDA_POINTER_BUFFER_ID = 7,	 /* unsigned long long */
 	CUDA_POINTER_IS_MANAGED = 8,	 /* int */
@@ -94,8 +98,8 @@ enum cuda_pointer_attributes {
 	CUDA_POINTER_RANGE_START = 11,	 /* cuda_ptr */
 	CUDA_POINTER_RANGE_SIZE = 12,	 /* size_t */
 	CUDA_POINTER_MAPPED = 13,	 /* int */
-	CUDA_POINTER_HANDLE_TYPES = 14,	 /* uint64_t of enum cuda_handle_types */
-	CUDA_POINTER_ACCESS_FLAGS = 16,	 /* int: 1 read, 3 read and write, of the current context */
+	CUDA_POINTER_HANDLE_TYPES = 14,	 /* uint64_t: bits of enum cuda_handle_types */
+	CUDA_POINTER_ACCESS_FLAGS = 16,	 /* int: 1 readable, 3 also writable (current context) */
 	CUDA_POINTER_MEMPOOL = 17, /* void *: pool of cuMemAllocAsync; NULL for other memory */
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The part of OpenSSL 3's libcrypto that the library calls. Source: EVP_MAC(3), OSSL_PARAM(3),
- * EVP_DigestInit(3), EVP_PKEY_new(3), EVP_DigestSignInit(3), EVP_DigestVerifyInit(3) and
- * EVP_PKEY_derive(3) of OpenSSL 3.0; tests/abi/libcrypto_abi.c compares it with the real headers
- * where they are installed. */
+/* The part of OpenSSL 3's libcrypto that the library calls. Comments give OpenSSL's names. Source:
+ * EVP_MAC(3), OSSL_PARAM(3), EVP_DigestInit(3), EVP_PKEY_new(3), EVP_DigestSignInit(3),
+ * EVP_DigestVerifyInit(3) and EVP_PKEY_derive(3) of OpenSSL 3.0. tests/abi/libcrypto_abi.c compares
+ * this file with the real headers where they are installed. */
 #ifndef ABI_LIBCRYPTO_H
 #define ABI_LIBCRYPTO_H
 
@@ -26,7 +26,7 @@ typedef struct libcrypto_key libcrypto_key;	    /* EVP_PKEY */
 typedef struct libcrypto_key_ctx libcrypto_key_ctx; /* EVP_PKEY_CTX */
 typedef struct libcrypto_md_ctx libcrypto_md_ctx;   /* EVP_MD_CTX */
 
-/* X(name, symbol, result, parameters) */
+/* The functions that the library calls: X(name, symbol, result, parameters). */
 #define LIBCRYPTO_LIST(X)                                                                          \
 	X(mac_fetch, "EVP_MAC_fetch", libcrypto_mac *,                                             \
 	  (libcrypto_context * context, const char *algorithm, const char *properties))            \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ABI of ncclNet plugins, versions 6 to 12, declared by ourselves: constants, properties, the
- * tables that a plugin exports as ncclNetPlugin_v<n>, and the memory of a device queue (UNPACK).
- * Names follow this project's style. Every offset is asserted; x86-64 and aarch64 have the same.
+ * The ABI of ncclNet plugins, versions 6 to 12: constants, properties of devices, the tables that a
+ * plugin exports as ncclNetPlugin_v<n>, and the memory of a device queue (UNPACK). Names follow
+ * this project's style. Every offset is asserted; the offsets are the same on x86-64 and aarch64.
  */
 #ifndef ABI_NCCLNET_H
 #define ABI_NCCLNET_H
@@ -13,10 +13,10 @@
 #define NCCLNET_VERSION_MIN 6
 #define NCCLNET_VERSION_MAX 12
 #define NCCLNET_HANDLE_BYTES 128
-#define NCCLNET_DEVICES_V9 4  /* most physical devices of a virtual one, v9 to v11 */
-#define NCCLNET_DEVICES_V12 8 /* most physical devices of a virtual one, v12 */
+#define NCCLNET_DEVICES_V9 4  /* maximum number of physical devices in a virtual one, v9 to v11 */
+#define NCCLNET_DEVICES_V12 8 /* maximum number of physical devices in a virtual one, v12 */
 
-typedef int ncclnet_result; /* enum ncclnet_results, or a number without a name here */
+typedef int ncclnet_result; /* a value of enum ncclnet_results, or a number that it does not name */
 
 enum ncclnet_results {
 	NCCLNET_OK = 0,
@@ -50,7 +50,7 @@ enum ncclnet_log_levels {
 	NCCLNET_LOG_TRACE = 5,
 };
 
-/* Bits of the logger's second argument, with NCCL's numbers. */
+/* Bits of the logger's argument `flags`, with NCCL's numbers. */
 enum ncclnet_log_subsystems {
 	NCCLNET_SUB_INIT = 0x1,
 	NCCLNET_SUB_COLL = 0x2,
@@ -70,8 +70,8 @@ enum ncclnet_log_subsystems {
 	NCCLNET_SUB_RAS = 0x8000,
 };
 
-/* The function to which a plugin logs. `file` may be a function's name; as a rule `format` does
- * not end with a newline. */
+/* The function that a plugin calls to write a log line. `file` may be the name of a function.
+ * `format` usually does not end with a newline. */
 typedef void (*ncclnet_logger)(int level, unsigned long flags, const char *file, int line,
 			       const char *format, ...);
 
@@ -82,8 +82,8 @@ typedef ncclnet_result (*ncclnet_profiler)(void **event, int type, void *parent,
  * `latency` in microseconds. */
 #define NCCLNET_PROPS_HEAD                                                                         \
 	char *name;                                                                                \
-	char *pci_path; /* NULL: a virtual device */                                               \
-	uint64_t guid;	/* equal for the same port */                                              \
+	char *pci_path; /* NULL for a virtual device */                                            \
+	uint64_t guid;	/* equal for devices of one port */                                        \
 	int ptr_support
 
 #define NCCLNET_PROPS_BODY                                                                         \
@@ -135,7 +135,7 @@ struct ncclnet_vprops_v12 {
 	size_t max_p2p_bytes;                                                                      \
 	size_t max_coll_bytes
 
-struct ncclnet_props_v9 { /* also of v10 */
+struct ncclnet_props_v9 { /* also for v10 */
 	NCCLNET_PROPS_V9(ncclnet_vprops_v9);
 };
 
@@ -147,11 +147,11 @@ struct ncclnet_props_v11 {
 struct ncclnet_props_v12 {
 	NCCLNET_PROPS_V9(ncclnet_vprops_v12);
 	int max_multi_request;
-	int16_t rail; /* -1: undefined */
+	int16_t rail; /* -1 if undefined */
 	int16_t plane;
 };
 
-/* The device handle that accept and connect fill in, in v7 to v12. */
+/* The device handle that accept and connect fill in, v7 to v12. */
 struct ncclnet_device_handle {
 	int type;
 	int version;
@@ -160,8 +160,8 @@ struct ncclnet_device_handle {
 	int needs_proxy;
 };
 
-struct ncclnet_config {	   /* v10: argument of connect; v11, v12: of init */
-	int traffic_class; /* -1: undefined */
+struct ncclnet_config {	   /* v10: argument of connect; v11, v12: argument of init */
+	int traffic_class; /* -1 if undefined */
 };
 
 struct ncclnet_attr_side {
@@ -169,15 +169,15 @@ struct ncclnet_attr_side {
 	int max_flows, min_flows;
 };
 
-struct ncclnet_attr { /* v11, v12; -1: undefined */
+struct ncclnet_attr { /* v11, v12; a field is -1 if undefined */
 	struct ncclnet_attr_side send, recv;
 	uint32_t op, algorithm, protocol;
 };
 
 /*
- * The tables, as the plugin exports them. Members that several versions have are written once, as
- * macros; the argument of a macro, int or size_t, is the type of sizes in that version. A handle is
- * NCCLNET_HANDLE_BYTES long.
+ * The tables that a plugin exports. Members that several versions have are written once, as macros.
+ * The argument of such a macro, int or size_t, is the type of sizes in that version. A handle has
+ * NCCLNET_HANDLE_BYTES bytes.
  */
 #define NCCLNET_TABLE_REG(mr_size)                                                                 \
 	ncclnet_result (*reg_mr)(void *comm, void *data, mr_size bytes, int type, void **out_mr);  \
@@ -310,15 +310,15 @@ struct ncclnet_table_v12 {
 	NCCLNET_TABLE_V11(ncclnet_props_v12, ncclnet_vprops_v12);
 };
 
-/* A device queue of type UNPACK, version 7: where the pieces (fragments) of a received message
- * lie. */
-#define NCCLNET_QUEUE_DEPTH 16	  /* the k-th receive of a comm has entry k % 16 */
-#define NCCLNET_QUEUE_PIECES 2048 /* most pieces of one message */
+/* The memory of a device queue of type UNPACK, version 7. It says where the pieces (fragments) of a
+ * received message lie. */
+#define NCCLNET_QUEUE_DEPTH 16	  /* the k-th receive of a comm uses entry k % 16 */
+#define NCCLNET_QUEUE_PIECES 2048 /* maximum number of pieces of one message */
 
 struct ncclnet_piece {
 	uint32_t src; /* offset in the bounce buffer */
 	uint32_t len;
-	uint64_t dst; /* offset in the receive's buffer */
+	uint64_t dst; /* offset in the buffer of the receive */
 };
 
 struct ncclnet_queue_meta {
@@ -327,12 +327,13 @@ struct ncclnet_queue_meta {
 };
 
 struct ncclnet_queue {
-	uint64_t meta;	 /* device address of the ncclnet_queue_meta, in mapped host memory */
+	uint64_t meta;	 /* device address of a struct ncclnet_queue_meta in mapped host memory */
 	uint64_t bounce; /* device address of the bounce buffer */
 	uint64_t head;	 /* position of the consumer */
 };
 
-/* Assertions of offsets and sizes, for the parts that the properties of several versions have. */
+/* Macros that assert offsets and sizes. Versions of the properties share groups of members; there
+ * is a macro for each group. */
 #define NCCLNET_AT(version, member, offset)                                                        \
 	_Static_assert(offsetof(struct ncclnet_props_v##version, member) == (offset),              \
 		       "v" #version " " #member)

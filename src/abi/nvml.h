@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of NVIDIA's management library that we use, declared by ourselves so that building needs
- * no header of it. Taken from nvml.h of CUDA 12; these functions and this struct have been the same
- * since CUDA 9.
+ * The part of NVIDIA's management library (NVML) that the library uses, declared in this file so
+ * that building needs none of its headers. Source: nvml.h of CUDA 12. These functions and this
+ * struct have been the same since CUDA 9.
  */
 #ifndef ABI_NVML_H
 #define ABI_NVML_H
 
-typedef int nvml_result; /* 0: success */
+typedef int nvml_result; /* NVML_OK on success */
 typedef struct nvml_device_st *nvml_device;
 
 #define NVML_OK 0
 #define NVML_NAME_MAX 96 /* NVML_DEVICE_NAME_V2_BUFFER_SIZE */
 
-/* nvmlPciInfo_t of nvmlDeviceGetPciInfo_v3 */
+/* nvmlPciInfo_t, as nvmlDeviceGetPciInfo_v3 fills it in. */
 struct nvml_pci {
 	char legacy[16];
 	unsigned domain, bus, device, device_id, subsystem_id;
-	char address[32]; /* "00000000:04:00.0" */
+	char address[32]; /* such as "00000000:04:00.0" */
 };
 
-/* X(name, symbol, parameters) */
+/* The functions that the library calls: X(name, symbol, parameters). */
 #define NVML_LIST(X)                                                                               \
 	X(init, "nvmlInit_v2", (void))                                                             \
 	X(shutdown, "nvmlShutdown", (void))                                                        \

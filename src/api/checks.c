@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define API_SIZE_MAX 65536 /* larger than any struct; a larger sz is an uninitialised one */
+#define API_SIZE_MAX 65536 /* no struct is that large; a larger sz was not initialised */
 
 tcpx_status api_null(const char *name)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Argument checks of the public calls: sessions, sized structs, pointers. */
+/* Argument checks of the public calls: open sessions, structs that begin with their size,
+ * pointers. */
 #ifndef API_CHECKS_H
 #define API_CHECKS_H
 
@@ -14,28 +15,30 @@ static inline struct engine_session *api_session(tcpx_session *session)
 	return (struct engine_session *)session;
 }
 
-/* Copies a struct of the caller that begins with its size (sz) to out, a struct of size bytes. A
- * shorter one is of an older version, and its missing fields become 0; a longer one must have a
- * zero tail. NULL: all fields become 0. ERR_INVALID: sz is below min or too large, or the tail is
- * not zero; the error names the struct. */
+/* Copies the caller's struct `opts`, which begins with its size (sz), to `out`, a struct of `size`
+ * bytes. If the caller's struct is of an older version and shorter, its missing fields become 0. If
+ * it is longer, the bytes after `size` must be 0. If `opts` is NULL, all fields become 0. Returns
+ * ERR_INVALID, with the struct's name, if sz is less than `min` or too large, or if one of those
+ * bytes is not 0. */
 tcpx_status api_opts(const char *name, const void *opts, size_t min, void *out, size_t size);
 
-/* Checks an output struct before the call has any effect. ERR_INVALID: `out` is NULL, or out->sz
- * is less than `first`, the size of the struct's first version, or larger than any struct. */
+/* Checks an output struct before the public call has any effect. Returns ERR_INVALID if `out` is
+ * NULL, if out->sz is less than `first` (the size of the struct's first version), or if it is
+ * larger than any struct. */
 tcpx_status api_out_check(const char *name, const void *out, size_t first);
 
-/* Copies as much as the caller's struct has room for; its sz was checked by api_out_check. The rest
- * of a longer struct becomes 0. */
+/* Copies `from`, a struct of `size` bytes, to the caller's struct `out`, as far as `out` has room.
+ * The rest of a longer `out` becomes 0. The caller must have checked out->sz by api_out_check. */
 void api_out_write(void *out, const void *from, size_t size);
 
-/* As api_out_write for the element with that index of an array whose elements have sz bytes; sets
- * the element's sz as well. */
+/* As api_out_write, for the element `index` of an array whose elements have sz bytes each. Also
+ * sets the element's own sz. */
 void api_out_element(void *array, size_t index, size_t sz, const void *from, size_t size);
 
-/* Sets ERR_INVALID for an argument that is NULL, and returns it. */
+/* Sets and returns ERR_INVALID for the argument called `name`, which is NULL. */
 tcpx_status api_null(const char *name);
 
-/* The macros below return from a public call whose arguments are wrong. API_ENTER returns if the
+/* The macros below return from a public call if an argument is wrong. API_ENTER returns if the
  * session is not open. */
 #define API_ENTER(session)                                                                         \
 	do {                                                                                       \
@@ -44,8 +47,8 @@ tcpx_status api_null(const char *name);
 			return api_status_;                                                        \
 	} while (0)
 
-/* Returns if the output struct is NULL or too small. `last` is the last field of the first
- * version of `type`; it never changes. */
+/* Returns from the public call if the output struct is NULL or too small. `last` is the last field
+ * of the first version of `type`, so it never changes. */
 #define API_OUT(type, out, last)                                                                   \
 	do {                                                                                       \
 		tcpx_status api_status_ = api_out_check(                                           \
@@ -54,7 +57,7 @@ tcpx_status api_null(const char *name);
 			return api_status_;                                                        \
 	} while (0)
 
-/* Returns if the pointer is NULL. */
+/* Returns from the public call if the pointer is NULL. */
 #define API_NOT_NULL(pointer)                                                                      \
 	do {                                                                                       \
 		if (!(pointer))                                                                    \

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sets options by name: those of a session in its struct, the others in the process's table. */
+/* Sets options by name: an option of a session in a tcpx_session_opts, any other option for the
+ * whole process. */
 #include <string.h>
 
 #include "api/checks.h"
 #include "base/bytes.h"
 #include "base/config.h"
 
-/* How the value of an option is stored in the struct. ORDINAL: plus 1, because 0 means not set.
- * FLAG: as a flag. FLAG_OFF: as a flag that is on when the option is off. */
+/* How the value of an option is stored in tcpx_session_opts. ORDINAL: as the value plus 1, because
+ * 0 means not set. FLAG: as a flag that is on if the option is on. FLAG_OFF: as a flag that is on
+ * if the option is off. */
 enum field_type { FIELD_U32, FIELD_U64, FIELD_TEXT, FIELD_ORDINAL, FIELD_FLAG, FIELD_FLAG_OFF };
 
 static const struct field {
 	const char *name;
 	enum field_type type;
 	size_t offset; /* offset of the field in tcpx_session_opts */
-	uint64_t flag; /* FLAG, FLAG_OFF: bit of tcpx_session_opts.flags */
+	uint64_t flag; /* for FLAG and FLAG_OFF: bit of tcpx_session_opts.flags */
 } fields[] = {
 #define FIELD(name, type, member)                                                                  \
 	{                                                                                          \
@@ -45,7 +47,7 @@ static const struct field {
 	{"TCPX_STRICT_CANCEL", FIELD_FLAG, 0, TCPX_SESSION_STRICT_CANCEL},
 };
 
-/* The field for an option; NULL: the option is one of the process. */
+/* Returns the field for an option, or NULL if the option applies to the whole process. */
 static const struct field *opts_field(const char *name)
 {
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
@@ -54,8 +56,8 @@ static const struct field *opts_field(const char *name)
 	return NULL;
 }
 
-/* Switches the option of a flag on or off, whatever the environment says: the flag's bit is set in
- * opts->flags if the flag is switched on, otherwise in opts->without. */
+/* Switches an option that is stored as a flag on or off, regardless of the environment. To switch
+ * the flag on, sets its bit in opts->flags; to switch it off, sets its bit in opts->without. */
 static void opts_set_flag(tcpx_session_opts *opts, const struct field *field, bool on)
 {
 	uint64_t *where = on == (field->type == FIELD_FLAG) ? &opts->flags : &opts->without;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Public calls of include/tcpx/session.h and the session half of query.h. */
+/* Public calls of include/tcpx/session.h, and those of query.h that need a session. */
 #include <limits.h>
 #include <string.h>
 
@@ -57,7 +57,7 @@ tcpx_status tcpx_session_key(tcpx_session *session, char out_key[65])
 	return TCPX_OK;
 }
 
-/* Connects by a connection info, or by an address; the other argument is NULL. */
+/* Connects by `info` or by `address`; the other one is NULL. */
 static tcpx_status session_connect_any(tcpx_session *session, const struct wire_info *info,
 				       const char *address, const tcpx_connect_opts *opts,
 				       tcpx_peer *out_peer)
@@ -186,8 +186,7 @@ int tcpx_session_fd(tcpx_session *session)
 		       : -1;
 }
 
-/* Polls for a caller of another version, whose tcpx_completion has another size than this
- * library's. */
+/* Polls for a caller that was built for another version, where tcpx_completion has another size. */
 static uint32_t session_poll_sized(tcpx_session *session, tcpx_completion *completions,
 				   uint32_t max)
 {
@@ -269,8 +268,7 @@ tcpx_status tcpx_session_counters(tcpx_session *session, tcpx_counters *out_coun
 	tcpx_counters counters = {.sz = sizeof(counters)};
 
 	API_ENTER(session);
-	API_OUT(tcpx_counters, out_counters,
-		tx_bytes); /* sz says how many later fields there are */
+	API_OUT(tcpx_counters, out_counters, tx_bytes); /* an older struct ends here */
 	engine_counters(api_session(session), &counters);
 	api_out_write(out_counters, &counters, sizeof(counters));
 	return TCPX_OK;

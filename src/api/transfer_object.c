@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The transfer object: many posts to one peer, one wait, one release. Built on public calls. */
+/* The transfer object: many posts to one peer, one wait, one release. It uses public calls only. */
 #include <stdlib.h>
 
 #include "api/checks.h"
@@ -8,9 +8,9 @@
 struct tcpx_transfer {
 	tcpx_session *session;
 	tcpx_peer peer;
-	tcpx_request *requests; /* the first `done` have ended */
+	tcpx_request *requests; /* the first `done` requests have ended */
 	size_t count, cap, done;
-	tcpx_status failed; /* status of the first request that failed */
+	tcpx_status failed; /* status of the first request seen to fail, or TCPX_OK */
 };
 
 tcpx_status tcpx_transfer_create(tcpx_session *session, tcpx_peer peer,
@@ -59,7 +59,7 @@ tcpx_status tcpx_transfer_post(tcpx_transfer *transfer, enum tcpx_op op,
 	return status;
 }
 
-/* Tests the requests and moves those that ended to the front; their order does not matter. */
+/* Tests the requests and moves those that have ended to the front, in any order. */
 static void transfer_collect(tcpx_transfer *transfer)
 {
 	for (size_t i = transfer->done; i < transfer->count; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What transports share: members that do nothing, and the status of an errno. */
+/* Code that transports share: members of net_ops that do nothing, and the status for an errno. */
 #include "net/net_wrapper.h"
 
 #include <errno.h>
@@ -26,8 +26,9 @@ tcpx_status net_status_errno(int err)
 	if (err == EAGAIN || err == ENOBUFS || err == ENOMEM)
 		return TCPX_IN_PROGRESS; /* short of memory for now; the channel still works */
 	if (err == EFAULT)
-		return TCPX_ERR_INVALID; /* the caller's memory is gone; the channel still works */
+		return TCPX_ERR_INVALID; /* caller's memory not mapped; the channel still works */
 	status = sys_errno_status(err);
-	/* A channel is lost even if the errno says nothing about the peer. */
+	/* Any other errno means that the channel is lost. A status that does not mean this is
+	 * replaced. */
 	return !err || status <= TCPX_ERR_CHANNEL_LOST ? status : TCPX_ERR_CHANNEL_LOST;
 }

@@ -6,11 +6,11 @@
 #include "net/net.h"
 
 struct net_wrapper {
-	/* Called when a session opens. *out_spec: the text, from malloc, that wrap gets for each
-	 * channel of the session; NULL: the channels are not wrapped. ERR_INVALID: the text has a
-	 * mistake. */
+	/* Called when a session opens. Sets *out_spec to a text from malloc, which is passed to
+	 * wrap for each channel of the session, or to NULL if the channels are not wrapped. Returns
+	 * ERR_INVALID if the text has a mistake. */
 	tcpx_status (*spec)(char **out_spec);
-	/* Wraps a new channel: *out_chan owns chan. On failure chan is untouched. */
+	/* Wraps a new channel; *out_chan then owns chan. On failure chan is not changed. */
 	tcpx_status (*wrap)(const char *spec, struct net_chan *chan, struct net_chan **out_chan);
 };
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of the transports. */
+/* The table of the transports, and the functions that search it. */
 #include "base/error.h"
 #include "net/transport.h"
 
-/* The order matters: each transport's adopt is asked in this order until one takes the socket. tcp
- * takes every socket, so it must be the last. Of the transports that are dialled by an offer only
- * the first is used. */
+/* The order matters: a socket is offered to the adopt of each transport in this order until one
+ * takes the socket. tcp takes every socket, so it must be the last. Of the transports that are
+ * dialled by an offer (transport.h), only the first is used. */
 static const struct transport_ops *const transports[] = {
 	&transport_local,
 	&transport_tcp,
 };
 
-static const struct transport_ops *enrolled; /* a transport that a test added; NULL: none */
+static const struct transport_ops *enrolled; /* a transport that a test added, or NULL */
 
 void net_transport_enrol(const struct transport_ops *transport)
 {

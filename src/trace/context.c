@@ -22,22 +22,22 @@
 #include "trace/device.h"
 #include "trace/recorder.h"
 
-#define SOCKETS_MAX 512u   /* most descriptors looked at */
-#define INTERFACES_MAX 64u /* most interfaces of /proc/net/dev */
-#define PLUGIN_DEVICES 32  /* numbers of plugin devices looked at */
+#define SOCKETS_MAX 512u   /* maximum number of descriptors examined */
+#define INTERFACES_MAX 64u /* maximum number of interfaces read from /proc/net/dev */
+#define PLUGIN_DEVICES 32  /* device numbers of the plugin that are tried: 0 to 31 */
 
 extern char **environ;
 
 /* ---- environment ---- */
 
-/* Beginnings of the variables that are recorded: those of transports and of the programs that load
- * them. Others are not recorded, because they may be private. */
+/* Prefixes of the environment variables that are recorded: variables of transports and of the
+ * programs that load them. Others are not recorded, because they may be private. */
 static const char *const env_shown[] = {
 	"NCCL_", "TCPX", "UCCL_", "CUDA_", "LD_",   "NVIDIA_",	   "FAKECUDA_",
 	"OMP_",	 "UCX_", "FI_",	  "GLOO_", "RANK=", "WORLD_SIZE=", "LOCAL_RANK=",
 };
-/* Variables that are not recorded although they begin as one of env_shown: they name files of
- * this run and differ in each run. */
+/* Variables that are not recorded although they match env_shown. They name files of this run and
+ * differ in each run. */
 static const char *const env_left_out[] = {"TCPX_TRACE=", "TCPX_RECIPE_FILE="};
 
 static int begins_with(const char *text, const char *const *starts, size_t count)
@@ -89,7 +89,7 @@ static void write_environment(FILE *out)
 
 /* ---- loaded objects ---- */
 
-/* For dl_iterate_phdr: writes "lib.PATH=BUILD-ID" for a loaded object. */
+/* Callback of dl_iterate_phdr: writes "lib.PATH=BUILD-ID" for a loaded object. */
 static int write_object(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	FILE *out = arg;
@@ -125,7 +125,7 @@ static int write_object(struct dl_phdr_info *info, size_t size, void *arg)
 
 /* ---- sockets ---- */
 
-/* Returns the name of the interface that has the address; "?": none. */
+/* Returns the name of the interface that has the address, or "?" if none has it. */
 static const char *nic_of(const struct ifaddrs *list, const struct sockaddr_storage *addr)
 {
 	for (; list; list = list->ifa_next) {
@@ -139,7 +139,7 @@ static const char *nic_of(const struct ifaddrs *list, const struct sockaddr_stor
 			const struct sockaddr_in *mask = (const void *)list->ifa_netmask;
 			uint32_t bits = mask ? mask->sin_addr.s_addr : UINT32_MAX;
 
-			/* each address of the loopback network belongs to loopback */
+			/* each address of the loopback network belongs to the loopback interface */
 			if (a->sin_addr.s_addr == b->sin_addr.s_addr ||
 			    ((list->ifa_flags & IFF_LOOPBACK) &&
 			     !((a->sin_addr.s_addr ^ b->sin_addr.s_addr) & bits)))
@@ -166,7 +166,8 @@ static void put_address(FILE *out, const struct sockaddr_storage *addr)
 }
 
 /* Writes a TCP socket as "socket.FD=LOCAL REMOTE NIC state N rtt US retrans N sent BYTES received
- * BYTES", or, if it has no peer, as "socket.FD=LOCAL listens NIC". Skips all other descriptors. */
+ * BYTES", or, if it has no peer, as "socket.FD=LOCAL listens NIC". Writes nothing for other
+ * descriptors. */
 static void write_socket(FILE *out, int fd, const struct ifaddrs *list)
 {
 	struct sockaddr_storage local, remote;
@@ -218,7 +219,7 @@ static void write_sockets(FILE *out, const struct ifaddrs *list)
 
 /* ---- counters ---- */
 
-/* Reads rx_devmem_pkts of a NIC. Returns 0 if the NIC does not have it. */
+/* Reads the counter rx_devmem_pkts of a NIC. Returns 0 if the NIC does not have this counter. */
 static int devmem_count(const char *nic, uint64_t *out_value)
 {
 	const char *source = config_text(CONFIG_DEVMEM_STATS);
@@ -249,8 +250,8 @@ void trace_context_counter(const char *nic)
 	errno = err;
 }
 
-/* Writes the kernel's packet counts of all interfaces, and rx_devmem_pkts of each NIC that has
- * it. */
+/* Writes the kernel's packet counts of the interfaces, and the counter rx_devmem_pkts of each NIC
+ * that has it. */
 static void write_interfaces(FILE *out, enum trace_context_places place)
 {
 	const char *when = place == TRACE_AT_START ? "start" : "end";

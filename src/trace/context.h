@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The context of a run as lines "key=value": what may differ between two runs in addition to the
- * calls of the plugin. */
+/* Writes the context of a run as lines "key=value": what may differ between two runs, apart from
+ * the calls of the plugin. */
 #ifndef TRACE_CONTEXT_H
 #define TRACE_CONTEXT_H
 
@@ -9,15 +9,15 @@
 #include "trace/record.h"
 
 /*
- * Writes the context of a place: environment and topology (start only), loaded objects with their
- * build ids and counters of interfaces (start and end), devices of the plugin and owner NICs,
- * sockets with NIC and TCP_INFO (always). Values of secret variables are hidden. Used as
- * trace_recorder_opts.context.
+ * Writes the context lines for `place`. At the start: environment and topology. At the start and at
+ * the end: loaded objects with their build ids, and counters of interfaces. Always: devices of the
+ * plugin, GPUs in use with their owner NICs, and sockets with NIC and TCP_INFO. Values of secret
+ * variables are hidden. Passed to the recorder as trace_recorder_opts.context.
  */
 void trace_context_write(FILE *out, enum trace_context_places place);
 
-/* Records the start value of rx_devmem_pkts of a NIC that the plugin has named after the trace
- * began. Keeps errno. */
+/* Records the start value of the counter rx_devmem_pkts for a NIC that the plugin named after the
+ * trace had begun. Keeps errno. */
 void trace_context_counter(const char *nic);
 
 #endif

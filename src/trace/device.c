@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds out which NIC and GPU a comm belongs to. */
+/* Finds out which NIC and GPU a comm belongs to, and which NIC owns the GPU. */
 #include "trace/device.h"
 
 #include <dlfcn.h>
@@ -16,11 +16,11 @@
 #include "topo/pairing.h"
 #include "trace/record.h"
 
-#define DEVICES_MAX 32 /* most devices of a plugin */
-#define GPUS_MAX 64    /* most GPUs of the process */
+#define DEVICES_MAX 32 /* maximum number of devices of a plugin */
+#define GPUS_MAX 64    /* maximum number of GPUs of the process */
 
-/* Functions of the CUDA driver. They are used only if the process has loaded the driver; otherwise
- * no GPU is current. */
+/* Functions of the CUDA driver. They are called only if the process has loaded the driver;
+ * otherwise no GPU counts as current. */
 #define DRIVER_CALLS(X)                                                                            \
 	X(current, "cuCtxGetCurrent", (cuda_ctx * out))                                            \
 	X(device, "cuCtxGetDevice", (cuda_device * out))                                           \
@@ -32,16 +32,16 @@ struct driver {
 #undef DRIVER_MEMBER
 };
 
-/* What is known about devices; changed under the lock. */
+/* Facts about devices; changed under `lock`. */
 static struct {
 	pthread_mutex_t lock;
-	char names[DEVICES_MAX][64], pcis[DEVICES_MAX][64]; /* of the plugin's devices */
-	unsigned known; /* bit i: names[i] and pcis[i] are set */
+	char names[DEVICES_MAX][64], pcis[DEVICES_MAX][64]; /* of the plugin's devices, by number */
+	unsigned known; /* bit i is set if names[i] and pcis[i] are set */
 	struct driver driver;
-	_Atomic int driver_found; /* 1: the members of driver are set */
+	_Atomic int driver_found; /* 1 if the members of `driver` are set */
 	struct topo *topo;
 	struct topo_pairs pairs;
-	pci_addr gpus[GPUS_MAX]; /* index: ordinal of the driver; PCI_NONE: not known yet */
+	pci_addr gpus[GPUS_MAX]; /* index: the driver's ordinal; PCI_NONE if not known yet */
 } dev = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void trace_device_start(void)
@@ -88,15 +88,15 @@ int trace_device_is(const char *name)
 	return 0;
 }
 
-/* Names of loaded objects that may be the CUDA driver. The driver is looked for in these objects,
- * because it is often loaded with RTLD_LOCAL, so that a look-up in the whole process does not find
+/* Names of loaded objects that may be the CUDA driver. Each object is searched by its own handle:
+ * the driver is often loaded with RTLD_LOCAL, and then a search of the whole process does not find
  * its symbols. */
 struct loaded {
 	char names[64][256];
 	unsigned count;
 };
 
-/* For dl_iterate_phdr: adds an object whose name contains "cuda" to the list. */
+/* Callback of dl_iterate_phdr: adds an object whose name contains "cuda" to the list. */
 static int note_driver(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct loaded *loaded = arg;
@@ -108,7 +108,7 @@ static int note_driver(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
-/* Sets dev.driver from the symbols of a loaded object. Returns 0 if one is missing. */
+/* Sets dev.driver from the symbols of a loaded object. Returns 1, or 0 if a symbol is missing. */
 static int driver_of(void *handle)
 {
 	void *symbol;
@@ -168,7 +168,8 @@ int16_t trace_device_gpu(void)
 	return gpu;
 }
 
-/* Returns the owner of the GPU with this ordinal; NULL: not known. Called under dev.lock. */
+/* Returns the owner (the paired NIC) of the GPU with this ordinal, or NULL if it is not known.
+ * Called under dev.lock. */
 static const struct topo_owner *owner_of(int16_t gpu)
 {
 	if (gpu < 0 || gpu >= GPUS_MAX || dev.gpus[gpu] == PCI_NONE || !dev.topo)

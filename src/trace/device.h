@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The devices of the traced plugin, the current GPU, and the NIC that owns a GPU. */
+/* The devices of the traced plugin, the current GPU, and the owner NIC of a GPU: the NIC that topo/
+ * pairs with the GPU. */
 #ifndef TRACE_DEVICE_H
 #define TRACE_DEVICE_H
 
@@ -9,25 +10,26 @@
 /* Scans the machine for GPUs and their owner NICs, once; takes some milliseconds. Keeps errno. */
 void trace_device_start(void);
 
-/* Records name and PCI address of a device of the plugin. dev: its number. Returns 1 if the device
- * was not known before. */
+/* Records name and PCI address of the plugin's device number `dev`. Returns 1 if the device was not
+ * known before. */
 int trace_device_learn(int dev, const char *name, const char *pci_path);
 
-/* Returns the ordinal of the GPU whose context is current on this thread; TRACE_DEV_UNKNOWN:
- * none, or the process has not loaded the driver. Keeps errno. */
+/* Returns the ordinal of the GPU whose context is current on this thread. Returns TRACE_DEV_UNKNOWN
+ * if there is none or the process has not loaded the driver. Keeps errno. */
 int16_t trace_device_gpu(void);
 
-/* Returns the number of the plugin's device that is the owner NIC of the GPU. TRACE_DEV_UNKNOWN:
- * no owner is known; TRACE_DEV_NOT_LISTED: the owner is not a device of the plugin. */
+/* Returns the number of the plugin's device that is the owner NIC of the GPU. Returns
+ * TRACE_DEV_UNKNOWN if no owner is known, and TRACE_DEV_NOT_LISTED if the owner is not a device of
+ * the plugin. */
 int16_t trace_device_owner(int16_t gpu);
 
-/* Writes the lines "nic.N.name" and "nic.N.pci" of the plugin's devices, and "gpu.N.pci" and
- * "gpu.N.owner" of the GPUs that were current so far. */
+/* Writes the lines "nic.N.name" and "nic.N.pci" for the plugin's devices, and "gpu.N.pci" and
+ * "gpu.N.owner" for the GPUs that have been current. */
 void trace_device_write(FILE *out);
 /* Writes a line "topo.gpu.PCI=NIC" for each GPU of the machine: the NIC that owns it, or "-" for
  * none. */
 void trace_device_topology(FILE *out);
-const char *trace_device_name(int dev); /* NULL: not a known device */
+const char *trace_device_name(int dev); /* NULL if the device is not known */
 int trace_device_is(const char *name);	/* whether a device of the plugin has that name */
 
 #endif

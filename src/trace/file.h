@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encoding and bounded decoding of a trace file; no I/O, no allocation. */
+/* Encoding and bounds-checked decoding of a trace file, without I/O and allocation. */
 #ifndef TRACE_FILE_H
 #define TRACE_FILE_H
 
@@ -33,9 +33,9 @@ static inline void trace_record_swap(struct trace_record *r)
 	r->gpu = (int16_t)htole16((uint16_t)r->gpu);
 }
 
-/* Decodes a record of a block. thread: the number in the block's head, which replaces the number
- * in the record. A call with an unknown number becomes TRACE_CALL_COUNT. Inline, so that a loop
- * over records loads only the fields that it uses. */
+/* Decodes a record of a block. `thread` is the thread number in the block's head and replaces the
+ * one in the record. An unknown call number becomes TRACE_CALL_COUNT. The function is inline, so
+ * that a loop over records loads only the fields that it uses. */
 static inline struct trace_record trace_record_get(const uint8_t in[TRACE_RECORD_BYTES],
 						   uint16_t thread)
 {
@@ -54,8 +54,8 @@ enum trace_read {
 	TRACE_READ_OK,
 	TRACE_READ_END,	      /* no bytes are left */
 	TRACE_READ_CUT,	      /* the file ends within a block */
-	TRACE_READ_MALFORMED, /* this is no trace, or it is damaged from here on */
-	TRACE_READ_VERSION,   /* the format has another version */
+	TRACE_READ_MALFORMED, /* not a trace, or damaged from this position on */
+	TRACE_READ_VERSION,   /* a trace in another version of the format */
 };
 
 /* Decodes the header at the cursor. The cursor moves past the header only if the result is OK. */
@@ -65,23 +65,25 @@ enum trace_read trace_header_get(struct wire_cursor *c, struct trace_header *out
  * past the block only if the result is OK. */
 enum trace_read trace_block_get(struct wire_cursor *c, struct trace_block *out_block);
 
-/* Returns the number of whole records in a RECORDS block; 0 for a block of another type. */
+/* Returns the number of whole records in a RECORDS block, or 0 for a block of another type. */
 uint32_t trace_block_records(const struct trace_block *block);
-/* Decodes a record of a RECORDS block as trace_record_get() does; index < trace_block_records(). */
+/* Decodes a record of a RECORDS block as trace_record_get() does. `index` must be less than
+ * trace_block_records(). */
 void trace_block_record(const struct trace_block *block, uint32_t index,
 			struct trace_record *out_record);
 
-/* Decodes the moment of a CLOCK block. Returns -1 if the block has another type or is too short. */
+/* Decodes the moment of a CLOCK block. Returns 0, or -1 if the block has another type or is too
+ * short. */
 int trace_block_moment(const struct trace_block *block, struct trace_moment *out_moment);
 
-/* Finds the next line "key=value" of a text block from *at on; *at moves past it. Returns 1; 0:
- * there is no further line. Skips empty lines and lines without '='. */
+/* Finds the next line "key=value" of a text block at or after *at, and moves *at past the line.
+ * Returns 1, or 0 if there is no further line. Skips empty lines and lines without '='. */
 struct trace_line {
 	const char *key, *value;
 	uint32_t key_len, value_len;
 };
 int trace_block_line(const struct trace_block *block, uint32_t *at, struct trace_line *out_line);
 
-const char *trace_call_name(unsigned call); /* "unknown call" for an unknown number */
+const char *trace_call_name(unsigned call); /* "unknown call" if the number is unknown */
 
 #endif

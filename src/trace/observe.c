@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns calls of ncclNet into records: a span begins before a call and becomes records after it. */
+/* Turns calls of ncclNet into records: a span begins before a call, and its records are written
+ * after the call. */
 #include "trace/observe.h"
 
 #include <errno.h>
@@ -11,19 +12,21 @@
 #include "trace/device.h"
 #include "trace/pointers.h"
 
-/* Sizes of the tables below: 2^bits entries. */
+/* The tables below have 2^bits entries. */
 #define COMM_BITS 13u
 #define REQUEST_BITS 16u
 #define MEMORY_BITS 14u
 #define SETUP_BITS 8u
-#define EMPTY_FIRST_MS 1u /* a call that answers "not yet" gets its first record after this time */
-#define EMPTY_MOST_MS 1000u /* the time between two such records doubles up to this */
+/* Milliseconds for which a call must answer "not yet" before the first record about it is
+ * written. */
+#define EMPTY_FIRST_MS 1u
+/* The time between two such records doubles each time, up to this many milliseconds. */
+#define EMPTY_MOST_MS 1000u
 
-/* The calls for one purpose (a connect, a post, a test) that answered "not yet" since the last
- * call with another answer. */
+/* The latest calls for one purpose (a connect, a post, a test), if they all answered "not yet". */
 struct waits {
-	/* in ticks: when the first of these calls began; when the next record of the waiting is
-	 * due */
+	/* In ticks: `since` is the time when the first of these calls began, `next` the time when
+	 * the next record about them is due. */
 	uint64_t since, next;
 	uint32_t count, every_ms; /* number of these calls; milliseconds between two records */
 };
@@ -31,12 +34,12 @@ struct waits {
 /* A comm, a listener, or a direction of a stream channel. */
 struct trace_comm {
 	struct trace_entry entry;
-	uint32_t id; /* number in the file */
+	uint32_t id; /* number of the comm in the file */
 	int16_t nic, owner, gpu;
 	uint64_t posted;    /* number of the next request */
 	uint64_t head;	    /* number of the oldest request that is not done */
-	uint64_t done;	    /* bit k: request head + k is done */
-	uint64_t link;	    /* listeners: hash of the handle */
+	uint64_t done;	    /* bit k is set if request head + k is done */
+	uint64_t link;	    /* of a listener: hash of its handle */
 	struct waits waits; /* posts that answered "not yet"; of a listener: accepts */
 };
 
@@ -46,7 +49,7 @@ struct trace_request {
 	struct trace_comm *comm;
 	uint64_t number;
 	struct waits waits;
-	/* not_head: 1: an older request of the comm was not done at a test of it */
+	/* not_head is 1 if a test of this request found an older request of the comm not done. */
 	uint8_t parts, kind, not_head;
 };
 
@@ -56,7 +59,7 @@ struct trace_setup { /* a connect under way, found by the address of its handle 
 	struct waits waits;
 };
 
-/* A registration. */
+/* A memory registration. */
 struct memory {
 	struct trace_entry entry;
 	uint32_t id;
@@ -71,8 +74,9 @@ static _Atomic uint32_t comm_ids, memory_ids;
 
 /* ---- records ---- */
 
-/* Writes a GAP record for the records dropped since the last GAP record. Returns 0 if the ring
- * has no room; then the next record must be dropped too, because it would stand before its gap. */
+/* Writes a GAP record for the records dropped since the last GAP record. Returns 1, or 0 if the
+ * ring has no room. In that case the caller must drop its record too, because the GAP record must
+ * come before it. */
 static int put_gap(struct trace_ring *ring)
 {
 	struct trace_record *slot = trace_ring_room(ring);
@@ -95,8 +99,9 @@ static int put_gap(struct trace_ring *ring)
 	return 1;
 }
 
-/* Takes a record of the ring for the span and sets the fields that all calls have; the caller sets
- * the others and publishes the record. NULL: the ring is full, and the record counts as dropped. */
+/* Takes the ring's next record for the span and sets the fields that all calls have. The caller
+ * sets the other fields and publishes the record. Returns NULL if the ring is full; the record then
+ * counts as dropped. */
 static inline struct trace_record *put_record(const struct trace_span *span, int result)
 {
 	struct trace_ring *ring = span->ring;
@@ -136,7 +141,8 @@ static inline void span_leave(struct trace_span *span)
 	atomic_store_explicit(&span->ring->busy_call, TRACE_GAP, memory_order_release);
 }
 
-/* Sets the span's start, and the call that the thread is in (see write_unfinished). */
+/* Sets the span's start, and notes which call the thread is in (for write_unfinished in
+ * recorder.c). */
 static inline void span_enter(struct trace_span *span, enum trace_call call,
 			      struct trace_comm *comm)
 {
@@ -155,7 +161,7 @@ static uint64_t ticks_of_ms(unsigned ms)
 	return trace_recorder_hz / 1000 * ms;
 }
 
-/* Counts a call that answered "not yet". Returns 1 if a record of the waiting is due now. */
+/* Counts a call that answered "not yet". Returns 1 if a record about these calls is due. */
 static inline int waits_more(struct waits *waits, uint64_t now)
 {
 	if (!waits->count++) {
@@ -171,8 +177,8 @@ static inline int waits_more(struct waits *waits, uint64_t now)
 	return 1;
 }
 
-/* Adds the calls that answered "not yet" to the record, and sets flag if there were any. The
- * record then begins with the first of them. */
+/* Adds the earlier calls that answered "not yet" to the record, and sets `flag` if there were any.
+ * The record then begins at the first of these calls. */
 static inline void waits_say(struct trace_record *r, const struct waits *waits, uint8_t flag)
 {
 	if (!waits->count)
@@ -183,7 +189,8 @@ static inline void waits_say(struct trace_record *r, const struct waits *waits, 
 	r->flags |= flag;
 }
 
-/* Handles a call that answered "not yet": counts it, and writes a record only if one is due. */
+/* Handles a call that answered "not yet": counts the call, and writes a record only if one is
+ * due. */
 static void put_waiting(struct trace_span *span, struct waits *waits, uint64_t number)
 {
 	struct trace_record *r;
@@ -217,8 +224,8 @@ void trace_begin_request(struct trace_span *span, enum trace_call call, const vo
 	span_enter(span, call, span->request ? span->request->comm : NULL);
 }
 
-/* A hash of the handle, never 0. It is equal at both ends of a connection, so it joins them, and
- * does not reveal the handle. Its key is not a secret. */
+/* Returns a hash of the handle, never 0. Both ends of a connection have the same hash, so their
+ * traces can be matched. The hash does not reveal the handle. Its key is not a secret. */
 static uint64_t handle_hash(const void *handle)
 {
 	static const uint8_t key[SIPHASH_KEY_BYTES] = "tcpx trace link";
@@ -266,8 +273,8 @@ void trace_device(struct trace_span *span, int dev, int result, const char *name
 	span_leave(span);
 }
 
-/* Adds a comm. The GPU that is current on this thread, and the NIC that owns it, are looked up in
- * this call and kept for the life of the comm. NULL: the table is full. */
+/* Adds a comm. Looks up the GPU that is current on this thread and the NIC that owns it; both are
+ * kept for the life of the comm. Returns NULL if the table is full. */
 static struct trace_comm *comm_add(const void *pointer, int dev)
 {
 	struct trace_comm *comm = trace_table_add(&comms, pointer);
@@ -283,8 +290,8 @@ static struct trace_comm *comm_add(const void *pointer, int dev)
 	return comm;
 }
 
-/* Writes the record of a listen, connect or accept. number: hash of the handle. given: 1: the call
- * returned a comm. */
+/* Writes the record of a listen, connect or accept. `number` is the hash of the handle. `given` is
+ * 1 if the call returned a comm. */
 static void put_setup(struct trace_span *span, int result, uint64_t number,
 		      const struct waits *waits, int dev, int given)
 {
@@ -412,8 +419,8 @@ void trace_deregistered(struct trace_span *span, const void *pointer, int result
 	span_leave(span);
 }
 
-/* Adds a request that was posted. The plugin may have used the pointer for an earlier request.
- * NULL: the table is full. */
+/* Adds a request that was posted. The plugin may have used the same pointer for an earlier request.
+ * Returns NULL if the table is full. */
 static struct trace_request *request_add(const struct trace_span *span, const void *pointer,
 					 unsigned parts)
 {
@@ -432,7 +439,8 @@ static struct trace_request *request_add(const struct trace_span *span, const vo
 	return request;
 }
 
-/* Takes a record for one part of a post; the caller publishes it. NULL: the record is dropped. */
+/* Takes a record for one part of a post; the caller publishes it. Returns NULL if the record is
+ * dropped. */
 static struct trace_record *put_part(const struct trace_span *span, const struct trace_part *part,
 				     uint64_t number, int result)
 {
@@ -505,8 +513,8 @@ static int comm_done(struct trace_comm *comm, uint64_t number)
 	return after != 0;
 }
 
-/* Handles a test that found its request not done: counts it, and writes a record only if one is
- * due. */
+/* Handles a test that found its request not done: counts the test, and writes a record only if one
+ * is due. */
 static void put_empty(struct trace_span *span, struct trace_request *request)
 {
 	struct trace_record *r;
@@ -546,7 +554,7 @@ static void put_tested(struct trace_span *span, int result, int done, const int 
 			continue;
 		r->number = request ? request->number : 0;
 		r->tag = request ? request->kind : 0;
-		/* a size that is not positive may have been set by the caller, not by the plugin */
+		/* a size of 0 or less may have been set by the caller, not by the plugin */
 		if (done && sizes && r->tag == TRACE_KIND_RECEIVE && sizes[i] > 0)
 			r->bytes = (uint64_t)sizes[i];
 		r->part = (uint8_t)i;
@@ -556,7 +564,7 @@ static void put_tested(struct trace_span *span, int result, int done, const int 
 			waits_say(r, &request->waits, TRACE_RETRIED);
 		trace_ring_publish(span->ring);
 	}
-	if (request && done) /* the entry keeps its key, so that irecvConsumed finds it */
+	if (request && done) /* the entry keeps its key, so that a later irecvConsumed finds it */
 		atomic_store_explicit(&request->entry.live, 0, memory_order_relaxed);
 }
 

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Returns the entries of a table, mapped on the first call; NULL: no memory. Under the table's
- * lock. */
+/* Returns the entries of a table, or NULL if there is no memory. The first call maps them. Called
+ * under the table's lock. */
 static char *entries_of(struct trace_table *table)
 {
 	char *entries = atomic_load_explicit(&table->entries, memory_order_relaxed);

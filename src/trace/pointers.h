@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tables that map a plugin's pointer to an entry of fixed size. Entries are found without a lock
- * and added under one. An entry never moves. If all places near the hash of a new pointer are
- * taken, the pointer gets the place of an idle entry; if none is idle, it gets no entry. So a
- * table never grows.
+ * and added under the table's lock. An entry never moves. A table never grows: if all places near
+ * the hash of a new pointer are taken, the pointer gets the place of an idle entry, or no entry if
+ * none is idle.
  */
 #ifndef TRACE_POINTERS_H
 #define TRACE_POINTERS_H
@@ -13,17 +13,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TRACE_TABLE_NEAR 16u /* places from the hash on where a pointer may have its entry */
+#define TRACE_TABLE_NEAR 16u /* places, from the hash on, where a pointer may have its entry */
 
 struct trace_entry {	       /* first member of each entry */
-	_Atomic uintptr_t key; /* the pointer; 0: the place was never used */
-	_Atomic uint32_t live; /* 0: idle: the object has ended, and the place may be reused */
+	_Atomic uintptr_t key; /* the pointer; 0 if the place was never used */
+	_Atomic uint32_t live; /* 0 if idle: the object has ended; the place may be reused */
 };
 
 struct trace_table {
 	pthread_mutex_t lock;
 	_Atomic(char *) entries;    /* mapped at first use */
-	unsigned bits, entry_bytes; /* the table has 2^bits places for hashes */
+	unsigned bits, entry_bytes; /* 2^bits is the number of hash values */
 };
 
 #define TRACE_TABLE(name_bits, type)                                                               \
@@ -59,8 +59,8 @@ static inline void *trace_table_find(struct trace_table *table, const void *poin
 	return NULL;
 }
 
-/* Returns the entry of the pointer, marked as live; adds one if there is none. A new entry is zero
- * except for its key. NULL: there is no place for it. */
+/* Returns the entry of the pointer and marks it as live; adds an entry if there is none. A new
+ * entry is zero except for its key and `live`. Returns NULL if no place is free. */
 void *trace_table_add(struct trace_table *table, const void *pointer);
 
 #endif

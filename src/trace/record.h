@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The record of a trace, and the numbers in the file; tcpx-trace(5) documents the format. */
+/* The structs and numbers of a trace file; tcpx-trace(5) documents the format. */
 #ifndef TRACE_RECORD_H
 #define TRACE_RECORD_H
 
@@ -12,8 +12,8 @@
 #define TRACE_BLOCK_MAGIC 0x4b4c4254u /* "TBLK" */
 #define TRACE_RECORD_BYTES 64
 
-/* Calls and their names. The number of a call in the file is its index here, so new calls are only
- * appended. */
+/* Calls and their names. The number of a call in the file is its index in this list, so a new call
+ * must be added at the end. */
 #define TRACE_CALLS(X)                                                                             \
 	X(GAP, "gap")                                                                              \
 	X(INIT, "init")                                                                            \
@@ -48,34 +48,35 @@ enum trace_call {
 };
 
 enum trace_flags {
-	/* the call answered "not yet"; repeats counts such calls, this one included */
+	/* the call answered "not yet"; `repeats` is the number of such calls, including this one */
 	TRACE_EMPTY = 1,
 	/* a test that ended its request, or a listen, connect or accept that returned a comm */
 	TRACE_DONE = 2,
-	TRACE_NOT_HEAD = 4,   /* at this test an older request of the comm was not done */
+	TRACE_NOT_HEAD = 4,   /* an older request of the comm was not done at this test */
 	TRACE_UNFINISHED = 8, /* the call had not returned when the process ended */
 	TRACE_EARLY = 16,     /* irecv: the caller of the plugin accepts an early completion */
-	TRACE_UNKNOWN = 32,   /* the comm or request was not seen before */
+	TRACE_UNKNOWN = 32,   /* no entry was found for the comm or request */
 	TRACE_GPU = 64,	      /* the memory is registered as GPU memory */
-	TRACE_RETRIED = 128,  /* earlier calls answered "not yet"; repeats counts them */
+	TRACE_RETRIED = 128,  /* earlier calls answered "not yet"; `repeats` is their number */
 };
 
-/* Values of tag in the record of a test: the kind of its request. */
+/* Values of `tag` in the record of a test: the kind of the tested request. */
 enum trace_kinds { TRACE_KIND_SEND, TRACE_KIND_RECEIVE, TRACE_KIND_FLUSH };
 
-#define TRACE_NONE UINT32_MAX	  /* value of comm and memory: there is none */
-#define TRACE_DEV_UNKNOWN (-1)	  /* value of nic, owner and gpu: not known */
-#define TRACE_DEV_NOT_LISTED (-2) /* value of owner: it is no device of the plugin */
+#define TRACE_NONE UINT32_MAX	  /* value of `comm` and `memory` if there is none */
+#define TRACE_DEV_UNKNOWN (-1)	  /* value of `nic`, `owner` and `gpu` if not known */
+#define TRACE_DEV_NOT_LISTED (-2) /* value of `owner` if the NIC is not a device of the plugin */
 
 struct trace_record {
-	/* ticks at which the call began; if repeats is not 0: the first call that repeats counts */
+	/* Ticks at which the call began. If `repeats` is not 0: at which the first counted call
+	 * began. */
 	uint64_t time;
-	/* The number of the request in its comm; of listen, connect and accept, a hash of the
-	 * handle; of GAP, how many records of the thread are missing here. */
+	/* Number of the request in its comm. For listen, connect and accept: a hash of the handle.
+	 * For GAP: the number of records of the thread that were dropped at this place. */
 	uint64_t number;
 	uint64_t bytes; /* bytes posted, received or registered */
-	/* ticks that the call took; if repeats is not 0: since the first call that repeats
-	 * counts */
+	/* Ticks that the call took. If `repeats` is not 0: ticks since the first counted call
+	 * began. */
 	uint64_t duration;
 	uint32_t comm;	     /* number of the comm, or TRACE_NONE */
 	uint16_t thread;     /* number of the thread */
@@ -83,8 +84,8 @@ struct trace_record {
 	int32_t result, tag;
 	uint32_t repeats;	 /* calls that answered "not yet" (TRACE_EMPTY, TRACE_RETRIED) */
 	uint32_t memory;	 /* number of the registration, or TRACE_NONE */
-	int16_t nic, owner, gpu; /* numbers of the plugin's devices; ordinal of the GPU */
-	/* index of the part, number of parts (more than 1: a grouped receive) */
+	int16_t nic, owner, gpu; /* device numbers of NIC and owner NIC; GPU ordinal */
+	/* index of the part; number of parts (more than 1 for a grouped receive) */
 	uint8_t part, parts;
 };
 
@@ -98,13 +99,13 @@ enum trace_block_types {
 	TRACE_BLOCK_END = 5,
 };
 
-/* Where a context block stands in the trace. */
+/* When a context block was written. */
 enum trace_context_places { TRACE_AT_START, TRACE_AT_END, TRACE_BETWEEN };
 
-/* Bits of trace_header.flags. TRACE_CLOCK_TSC: ticks are those of the TSC. */
+/* Bits of trace_header.flags. TRACE_CLOCK_TSC: the ticks are those of the TSC. */
 enum trace_header_flags { TRACE_CLOCK_TSC = 1 };
 
-/* One moment on three clocks. */
+/* One moment, read on three clocks. */
 struct trace_moment {
 	uint64_t ticks, mono_ns, wall_ns;
 };
@@ -120,14 +121,16 @@ struct trace_header {
 /* The head of a block, and its payload. */
 struct trace_block {
 	uint16_t type; /* enum trace_block_types */
-	/* RECORDS, THREAD: the thread's number; CONTEXT: enum trace_context_places */
+	/* for RECORDS and THREAD: the thread's number; for CONTEXT: enum trace_context_places */
 	uint16_t thread;
-	/* RECORDS: position of the first record among all records of the thread */
+	/* for RECORDS: number of earlier records of the thread, except those dropped by a full
+	 * ring */
 	uint64_t first;
-	/* RECORDS: records of the thread dropped so far; END: all dropped records */
+	/* for RECORDS: records of the thread dropped by a full ring so far; for END: all dropped
+	 * records */
 	uint64_t dropped;
 	const uint8_t *payload;
-	uint32_t bytes; /* of the payload */
+	uint32_t bytes; /* size of the payload */
 };
 
 #endif

@@ -18,45 +18,45 @@
 #include "sys/fd.h"
 #include "trace/file.h"
 
-#define RING_RECORDS 16384u /* records of a ring, if the options do not say */
-#define THREADS_MAX 60000u  /* most threads with a ring */
-#define NAMES_MAX 64	    /* most names that are tried if the file exists already */
+#define RING_RECORDS 16384u /* default number of records of a ring */
+#define THREADS_MAX 60000u  /* maximum number of threads that get a ring */
+#define NAMES_MAX 64	    /* maximum number of names tried if files exist already */
 #define DRAIN_MS 25	    /* pause of the writer between two rounds over the rings */
-#define IDLE_MS 100	    /* its pause after IDLE_ROUNDS rounds without a record */
+#define IDLE_MS 100	    /* pause of the writer after IDLE_ROUNDS rounds without a record */
 #define IDLE_ROUNDS 100u
 #define CLOSE_MS 2000		     /* how long trace_recorder_close waits for the writer */
 #define RETRY_NS CLOCK_S_NS	     /* pause after a failed write */
 #define CONTEXT_NS (CLOCK_S_NS / 10) /* shortest time between two context blocks */
 
-/* A record is written to the file as it is in memory. */
+/* A record is written to the file as it is in memory, so the memory must be little-endian too. */
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the file is little-endian");
 
 _Atomic int trace_recorder_on;
 uint64_t trace_recorder_hz;
 __thread struct trace_ring *trace_own_ring __attribute__((tls_model("initial-exec")));
-static __thread int ring_refused; /* 1: this thread gets no ring (any more) */
+static __thread int ring_refused; /* 1 if this thread must not make a ring */
 
 static struct {
-	pthread_mutex_t lock; /* guards rings, threads and the notes */
+	pthread_mutex_t lock; /* guards `rings`, `threads` and the notes */
 	struct trace_ring *rings;
-	unsigned threads; /* threads that have had a ring */
+	unsigned threads; /* number of threads that have had a ring */
 	char *notes;	  /* lines for the next context block */
 	size_t notes_len, notes_room;
 	void (*context)(FILE *out, enum trace_context_places place);
-	uint32_t ring_records; /* records of a ring, a power of two */
+	uint32_t ring_records; /* number of records of a ring, a power of two */
 	int opened, fork_handled;
 	pid_t pid;
-	pthread_key_t key; /* its destructor runs when a thread ends */
+	pthread_key_t key; /* its destructor runs when a thread with a ring ends */
 	sem_t wake, finished;
-	/* the writer sleeps; it is to end; a context block is due */
+	/* 1 if the writer sleeps; if the writer must end; if a context block is due */
 	_Atomic int asleep, stop, context_wanted;
 	/* records written, records lost, writes that failed */
 	_Atomic uint64_t written, dropped, failed_writes;
-	/* For the writer only. */
+	/* Used by the writer thread, and before its start by the thread that opens the recorder. */
 	int fd;
 	off_t good; /* offset of the end of the last whole block */
-	/* times of base/clock.h: nothing is written before retry_ns, no CLOCK block before
-	 * clock_ns, no context block before context_ns */
+	/* Times of base/clock.h. Nothing is written before retry_ns, no CLOCK block before
+	 * clock_ns, and no context block before context_ns. */
 	int64_t retry_ns, clock_ns, context_ns;
 	char path[1024];
 } rec = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
@@ -72,7 +72,8 @@ void trace_writer_wake(void)
 
 /* ---- rings ---- */
 
-/* Destructor of rec.key: marks the ring of the ended thread, so that the writer frees it. */
+/* Destructor of rec.key, called when a thread ends: marks the thread's ring, so that the writer
+ * frees it. */
 static void ring_of_ended_thread(void *arg)
 {
 	struct trace_ring *ring = arg;
@@ -118,8 +119,8 @@ struct trace_ring *trace_ring_make(void)
 
 /* ---- the file ---- */
 
-/* Writes all parts to the file. Returns 0; -1: an error, after which a part may have been
- * written. */
+/* Writes all parts to the file. Returns 0, or -1 on an error; some bytes may have been written
+ * then. */
 static int write_parts(struct iovec *parts, int count)
 {
 	while (count) {
@@ -142,8 +143,8 @@ static int write_parts(struct iovec *parts, int count)
 	return 0;
 }
 
-/* Writes a block, whose payload consists of `a` and `b`, wholly or not at all. Returns 0, or -1
- * if the block is lost: the write failed, or an earlier one failed less than RETRY_NS ago. */
+/* Writes a block, whose payload is `a` followed by `b`, completely or not at all. Returns 0, or -1
+ * if the block is lost: the write failed, or an earlier write failed less than RETRY_NS ago. */
 static int write_block(struct trace_block *block, const void *a, size_t a_len, const void *b,
 		       size_t b_len)
 {
@@ -176,7 +177,7 @@ static void write_moment(void)
 	rec.clock_ns = clock_now_ns() + CLOCK_S_NS;
 }
 
-/* Writes a context block, with the notes that have been added. */
+/* Writes a context block with the lines of rec.context and the notes added so far. */
 static void write_text(enum trace_context_places place)
 {
 	struct trace_block block = {.type = TRACE_BLOCK_CONTEXT, .thread = (uint16_t)place};
@@ -209,8 +210,8 @@ static void write_thread(struct trace_ring *ring)
 	ring->named = !write_block(&block, &ring->tid, sizeof(ring->tid), NULL, 0);
 }
 
-/* Writes all records of the ring to the file and frees their room; if the write fails, they count
- * as dropped. Returns 1 if there were any. */
+/* Writes all records of the ring to the file and frees their places. If the write fails, the
+ * records count as dropped. Returns 1 if there were any records. */
 static int drain(struct trace_ring *ring)
 {
 	uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
@@ -238,7 +239,8 @@ static int drain(struct trace_ring *ring)
 	return 1;
 }
 
-/* At the end of the process: writes a record of the call that a thread is in. */
+/* Called at the end of the process: writes a record of the call that the ring's thread is in, if
+ * any. */
 static void write_unfinished(struct trace_ring *ring)
 {
 	struct trace_block block = {
@@ -267,8 +269,9 @@ static void write_unfinished(struct trace_ring *ring)
 
 /* ---- the writer ---- */
 
-/* Returns the ring that is first in the list at this moment. Threads add rings before it only,
- * and only the writer removes rings, so the writer walks the list without the lock. */
+/* Returns the ring that is first in the list at this moment. Threads add rings only in front of it,
+ * and only the writer removes rings, so the writer can walk the list from this ring without the
+ * lock. */
 static struct trace_ring *rings_now(void)
 {
 	struct trace_ring *first;
@@ -312,7 +315,7 @@ static int drain_all(void)
 	return found;
 }
 
-/* Writes what is left and the last blocks, and closes the file. */
+/* Writes the remaining records and the last blocks, and closes the file. */
 static void write_last(void)
 {
 	struct trace_block block = {.type = TRACE_BLOCK_END};
@@ -333,7 +336,7 @@ static void write_last(void)
 	rec.fd = -1;
 }
 
-/* Sleeps until the time has passed or trace_writer_wake is called. */
+/* Sleeps for `ms` milliseconds, or until trace_writer_wake is called. */
 static void sleep_ms(unsigned ms)
 {
 	struct timespec until;
@@ -368,7 +371,7 @@ static void *writer_main(void *arg)
 	return arg;
 }
 
-/* Starts the writer thread. Returns -1 with errno if that fails. */
+/* Starts the writer thread. Returns 0, or -1 with errno. */
 static int writer_start(void)
 {
 	sigset_t all, before;
@@ -376,7 +379,7 @@ static int writer_start(void)
 	pthread_t thread;
 	int err;
 
-	sigfillset(&all); /* also SIGXFSZ, so that a file-size limit is a failed write */
+	sigfillset(&all); /* also SIGXFSZ: a write beyond a file-size limit then only fails */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
@@ -389,7 +392,7 @@ static int writer_start(void)
 
 /* ---- opening and closing ---- */
 
-/* Switches recording off in a forked child. */
+/* Called in a forked child: switches recording off. */
 static void child_of_fork(void)
 {
 	atomic_store_explicit(&trace_recorder_on, 0, memory_order_relaxed);
@@ -397,8 +400,8 @@ static void child_of_fork(void)
 	ring_refused = 1;
 }
 
-/* Writes the name of the file to out: the first "%p" of the pattern becomes the process id; a
- * number above 1 is appended. */
+/* Stores the name of the file in `out`: the first "%p" of the pattern becomes the process id, and
+ * `number` is appended if it is above 1. */
 static void path_expand(const char *pattern, unsigned number, char *out, size_t cap)
 {
 	const char *place = strstr(pattern, "%p");
@@ -414,7 +417,8 @@ static void path_expand(const char *pattern, unsigned number, char *out, size_t 
 		snprintf(out + len, cap - len, ".%u", number);
 }
 
-/* Creates a file that does not exist yet: tries up to NAMES_MAX names. Returns -1 with errno. */
+/* Creates a file that does not exist yet, trying up to NAMES_MAX names. Returns 0, or -1 with
+ * errno. */
 static int file_create(const char *pattern)
 {
 	for (unsigned i = 1; i <= NAMES_MAX; i++) {
@@ -426,7 +430,8 @@ static int file_create(const char *pattern)
 	return rec.fd < 0 ? -1 : 0;
 }
 
-/* Starts the clock and writes the header and the first context block. */
+/* Starts the clock and writes the header and the first context block. Returns 0, or -1 with
+ * errno. */
 static int file_begin(int force_clock)
 {
 	struct trace_header header = {.version = TRACE_VERSION, .pid = (uint32_t)getpid()};
@@ -444,7 +449,7 @@ static int file_begin(int force_clock)
 	return 0;
 }
 
-/* Sets up the recorder and creates the file. Returns -1 with errno. */
+/* Sets up the recorder and creates the file. Returns 0, or -1 with errno. */
 static int recorder_begin(const struct trace_recorder_opts *opts)
 {
 	rec.ring_records = opts->ring_records ? opts->ring_records : RING_RECORDS;
@@ -473,7 +478,7 @@ int trace_recorder_open(const struct trace_recorder_opts *opts)
 			rc = file_begin(opts->force_clock);
 		if (!rc)
 			rc = writer_start();
-		rec.opened = 1; /* a failure is final as well */
+		rec.opened = 1; /* there is no second attempt after a failure */
 		atomic_store_explicit(&trace_recorder_on, !rc, memory_order_release);
 	}
 	pthread_mutex_unlock(&opening);

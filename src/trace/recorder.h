@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The recorder of a process: a ring for each thread, one writer thread, one file. It starts once
- * and ends with the process; a forked child has none. No function changes errno, except
- * trace_recorder_open.
+ * The recorder of a process: a ring for each thread, one writer thread, one file. The recorder
+ * starts once and ends with the process; a forked child has none. No function except
+ * trace_recorder_open changes errno.
  */
 #ifndef TRACE_RECORDER_H
 #define TRACE_RECORDER_H
@@ -14,39 +14,40 @@
 #include "trace/ring.h"
 
 struct trace_recorder_opts {
-	/* "%p" becomes the process id; if the file exists, a number is appended */
+	/* "%p" becomes the process id; a number is appended if the file exists */
 	const char *path;
-	uint32_t ring_records; /* records of a ring, a power of two; 0: 16384 */
-	int force_clock;       /* 1: do not use the TSC */
-	/* Writes lines "key=value" of the context; or NULL. Called with TRACE_AT_START by the
-	 * thread that opens the recorder, with the other places by the writer. */
+	uint32_t ring_records; /* number of records of a ring, a power of two; 0 means 16384 */
+	int force_clock;       /* 1 if the TSC must not be used */
+	/* Writes the context as lines "key=value"; may be NULL. Called with TRACE_AT_START by the
+	 * thread that opens the recorder, and with the other places by the writer thread. */
 	void (*context)(FILE *out, enum trace_context_places place);
 };
 
-/* Opens the recorder. Returns 0, or -1 with errno: the file cannot be created or written, or there
- * is no memory or thread. Only the first call does this; later calls return 0, even if it
- * failed. */
+/* Opens the recorder. Returns 0, or -1 with errno if the file cannot be created or written, or
+ * there is no memory or thread. Only the first call opens the recorder; later calls return 0 even
+ * if the first one failed. */
 int trace_recorder_open(const struct trace_recorder_opts *opts);
 
-/* Makes the writer write the remaining records and close the file; waits for that at most 2 s.
- * Nothing is recorded afterwards. Called at exit too. */
+/* Makes the writer write the remaining records and close the file; waits at most 2 s for that.
+ * Nothing is recorded afterwards. Also called at exit. */
 void trace_recorder_close(void);
 
-/* Adds a line "key=value" to the next context block. Line feeds become blanks. Any thread. */
+/* Adds a line "key=value" to the next context block. Line feeds become blanks. May be called by any
+ * thread. */
 void trace_recorder_note(const char *key, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Makes the writer write a context block (TRACE_BETWEEN) soon. Any thread. */
+/* Makes the writer write a context block (TRACE_BETWEEN) soon. May be called by any thread. */
 void trace_recorder_context(void);
 
-extern _Atomic int trace_recorder_on; /* 1: calls are recorded */
+extern _Atomic int trace_recorder_on; /* 1 while calls are recorded */
 extern uint64_t trace_recorder_hz;    /* ticks per second */
-/* this thread's ring; NULL: it has none */
+/* this thread's ring, or NULL */
 extern __thread struct trace_ring *trace_own_ring __attribute__((tls_model("initial-exec")));
 
-struct trace_ring *trace_ring_make(void); /* makes this thread's ring; NULL: that is impossible */
+struct trace_ring *trace_ring_make(void); /* makes this thread's ring; NULL if that is impossible */
 
-/* Returns this thread's ring, made on the first call; NULL: nothing is recorded. */
+/* Returns this thread's ring, which the first call makes. Returns NULL if nothing is recorded. */
 static inline struct trace_ring *trace_ring_own(void)
 {
 	if (!atomic_load_explicit(&trace_recorder_on, memory_order_relaxed))
@@ -57,7 +58,7 @@ static inline struct trace_ring *trace_ring_own(void)
 struct trace_recorder_counts {
 	uint64_t written, dropped; /* records in the file; records lost */
 	uint64_t failed_writes;
-	char path[1024]; /* the file */
+	char path[1024]; /* name of the file */
 };
 void trace_recorder_counts(struct trace_recorder_counts *out_counts);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ring of a thread's records: one producer, the thread, which never waits, and one consumer,
- * the writer. */
+/* The ring of a thread's records. Its only producer is the thread, which never waits. Its only
+ * consumer is the writer thread. */
 #ifndef TRACE_RING_H
 #define TRACE_RING_H
 
@@ -11,20 +11,20 @@
 #include "trace/record.h"
 
 struct trace_ring {
-	/* For the producer. */
+	/* Fields of the producer. */
 	alignas(64) _Atomic uint32_t head;
-	uint32_t seen_tail, mask; /* tail when last read; number of slots - 1 */
+	uint32_t seen_tail, mask; /* value of `tail` when last read; number of slots - 1 */
 	uint64_t missed;	  /* records dropped since the last GAP record */
 	_Atomic uint64_t dropped;
-	/* The call that the thread is in; busy_call TRACE_GAP: none. */
+	/* The call that the thread is in; busy_call is TRACE_GAP if there is none. */
 	_Atomic uint64_t busy_time;
 	_Atomic uint32_t busy_comm;
 	_Atomic uint32_t busy_call;
-	/* For the writer. The fields from `thread` on are set when the ring is made. */
+	/* Fields of the writer. Those from `thread` on are set when the ring is made. */
 	alignas(64) _Atomic uint32_t tail;
 	uint64_t written;  /* records taken out of the ring so far */
-	int named;	   /* 1: the file has the THREAD block of this thread */
-	_Atomic int ended; /* 1: the thread has ended, so the writer frees the ring */
+	int named;	   /* 1 if the file has the THREAD block of this thread */
+	_Atomic int ended; /* 1 if the thread has ended, so that the writer frees the ring */
 	uint16_t thread;   /* number of the thread in the file */
 	uint32_t tid;	   /* the kernel's thread id */
 	size_t bytes;	   /* size of the ring's mapping */
@@ -35,7 +35,7 @@ struct trace_ring {
 /* Wakes the writer; makes a system call only if the writer sleeps. */
 void trace_writer_wake(void);
 
-/* Returns the next record to fill in; NULL: the ring is full. */
+/* Returns the next record to fill in, or NULL if the ring is full. */
 static inline struct trace_record *trace_ring_room(struct trace_ring *ring)
 {
 	uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
@@ -55,7 +55,7 @@ static inline void trace_ring_miss(struct trace_ring *ring)
 	atomic_fetch_add_explicit(&ring->dropped, 1, memory_order_relaxed);
 }
 
-/* Like trace_ring_room, but if the ring is full, counts a dropped record. */
+/* Like trace_ring_room, but also counts a dropped record if the ring is full. */
 static inline struct trace_record *trace_ring_slot(struct trace_ring *ring)
 {
 	struct trace_record *slot = trace_ring_room(ring);
@@ -65,7 +65,7 @@ static inline struct trace_record *trace_ring_slot(struct trace_ring *ring)
 	return slot;
 }
 
-/* Passes the record that was filled in to the writer. Wakes the writer after each half ring. */
+/* Passes the record that was filled in to the writer. Wakes the writer at each half of the ring. */
 static inline void trace_ring_publish(struct trace_ring *ring)
 {
 	uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed) + 1;

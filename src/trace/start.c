@@ -17,7 +17,7 @@ int trace_start(char *why, size_t cap)
 		.ring_records = 1,
 		.context = trace_context_write,
 	};
-	/* 1: the recorder could not be opened; there is no second attempt */
+	/* 1 if the recorder could not be opened; there is no second attempt */
 	static _Atomic int failed;
 	int err = errno, rc;
 

@@ -5,9 +5,9 @@
 
 #include "trace/recorder.h"
 
-/* Starts the recorder of this process, unless TCPX_TRACE is empty, the recorder runs already, or
- * an earlier start failed. Returns 1: calls are recorded; 0: they are not, and `why` has the
- * reason. Blocks for some milliseconds. Keeps errno. */
+/* Starts the recorder of this process. Does nothing if TCPX_TRACE is empty, the recorder runs
+ * already, or an earlier start failed. Returns 1 if calls are recorded, else 0 with the reason in
+ * `why`. Blocks for some milliseconds. Keeps errno. */
 int trace_start(char *why, size_t cap);
 
 #endif

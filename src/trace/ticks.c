@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses the clock of a trace. */
+/* Chooses and reads the clock of a trace. */
 #include "trace/ticks.h"
 
 #if defined(__x86_64__)
@@ -10,7 +10,7 @@
 
 int trace_clock_tsc;
 
-/* Whether the TSC always runs at a constant rate. */
+/* Whether the TSC is invariant, that is, always runs at a constant rate. */
 static int tsc_is_invariant(void)
 {
 #if defined(__x86_64__)

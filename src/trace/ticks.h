@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The clock of a trace. A tick is one of the TSC, if the TSC always runs at a constant rate, else
- * a nanosecond. */
+/* The clock of a trace. If the TSC is invariant (always runs at a constant rate), a tick is one of
+ * the TSC, else a nanosecond. */
 #ifndef TRACE_TICKS_H
 #define TRACE_TICKS_H
 
@@ -9,11 +9,11 @@
 #include "base/clock.h"
 #include "trace/record.h"
 
-/* 1: trace_ticks() reads the TSC. Does not change after trace_clock_start(). */
+/* 1 if trace_ticks() reads the TSC. Does not change after trace_clock_start(). */
 extern int trace_clock_tsc;
 
-/* Chooses the clock and estimates its rate, which takes about half a millisecond. force_clock 1:
- * the TSC is not used. Returns the number of ticks per second. */
+/* Chooses the clock and estimates its rate, which takes about half a millisecond. Does not use the
+ * TSC if force_clock is 1. Returns the number of ticks per second. */
 uint64_t trace_clock_start(int force_clock);
 
 static inline uint64_t trace_ticks(void)

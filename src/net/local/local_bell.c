@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sleeping and waking. A side that is going to sleep sets a wait word in the shared header and
- * then checks for work once more; the other side, after moving its cursor, reads the word, resets
- * it and sends one byte over the socket: the bell. A bell does not say which role (receiving or
- * sending) it is for, and both roles may sleep on the descriptor in two threads. So a bell may be
- * read from the socket only if no other thread still has to be woken by it. docs/design/local.md
- * has the argument.
+ * Sleeping and waking. A side that is about to sleep sets a wait word in the shared header and
+ * checks once more for work. The other side moves its cursor and then reads the wait word. If the
+ * word is set, that side resets it and sends one byte over the socket: a bell. A bell does not say
+ * whether it is for the thread that receives or for the thread that sends, and both may sleep on
+ * the one descriptor. A thread must therefore leave a bell in the socket while the other thread
+ * still needs it to wake up. See "Sleeping without a lost wake-up" in docs/design/local.md.
  */
 #include <errno.h>
 #include <poll.h>
@@ -14,7 +14,8 @@
 
 #include "net/local/local_priv.h"
 
-/* Returns the wait word of this side for a role; the peer resets it to 0 when it rings. */
+/* Returns this side's wait word for `role`; the peer resets the word to 0 before it sends a
+ * bell. */
 static _Atomic uint32_t *wait_word(struct local_chan *chan, int role)
 {
 	return role == LOCAL_RX ? &chan->in->tail_wait : &chan->out->head_wait;
@@ -24,7 +25,7 @@ void local_bell_ring(struct local_chan *chan, _Atomic uint32_t *wait)
 {
 	if (!atomic_exchange(wait, 0))
 		return;
-	/* A full socket has bells that the peer has not read yet, so the peer is awake already. */
+	/* A full socket holds bells that the peer has not read; they wake the peer. */
 	if (send(chan->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 || errno == EAGAIN)
 		return;
 	local_peer_check(chan);
@@ -32,12 +33,13 @@ void local_bell_ring(struct local_chan *chan, _Atomic uint32_t *wait)
 		local_die(chan, TCPX_ERR_PEER_RESET); /* the peer sleeps and cannot be woken */
 }
 
-/* Called when the thread that owns role is awake again. Clears the role's wait word, so that the
- * peer does not ring for it. */
+/* Called when the thread that owns `role` no longer sleeps. Clears the role's wait word, so that
+ * the peer sends no bell for it. */
 static void disarm_role(struct local_chan *chan, int role)
 {
 	atomic_store(&chan->bell.armed[role], 0);
-	/* If the word is 0, the peer has reset it: its bell is in the socket, or soon will be. */
+	/* If the word was 0 already, the peer has reset it and has sent a bell, or is about to send
+	 * one. */
 	if (!atomic_exchange(wait_word(chan, role), 0))
 		atomic_store(&chan->bell.owed, 1);
 }
@@ -88,19 +90,20 @@ void local_die(struct local_chan *chan, tcpx_status status)
 	shutdown(chan->fd, SHUT_RDWR); /* wakes sleepers at both ends */
 }
 
-/* Whether a bell in the socket is for the thread that owns role: that thread may be asleep
- * (armed), and the peer has reset the role's wait word, so the peer has sent a bell or is about
- * to. */
+/* Whether the thread that owns `role` still needs a bell: the thread may be asleep (`armed`), and
+ * the peer has reset the role's wait word, so it has sent a bell or is about to. */
 static int bell_pending(struct local_chan *chan, int role)
 {
 	return atomic_load(&chan->bell.armed[role]) && !atomic_load(wait_word(chan, role));
 }
 
 /*
- * Reads the bells from the socket. The caller owns each role whose want is not 0. Returns 1 if the
- * caller may sleep; 0 if not: the peer is gone, a bell is for the owner of the other role, or that
- * thread is reading bells. The number of bells is read before the state of the other role, so a
- * bell that is sent for a later sleep of its owner is not among those read.
+ * Reads the bells from the socket. The caller owns each direction whose want is not 0 (see
+ * net_ops.arm). Returns 1 if the caller may sleep. Returns 0 if the peer has closed the socket, the
+ * owner of the other direction may need a bell, another thread is reading bells, or bells are left
+ * after eight reads. The bells are counted first, and the other direction is checked after that.
+ * Only the counted bells are read, so a bell for a later sleep of the other owner stays in the
+ * socket.
  */
 static int drain_bells(struct local_chan *chan, int want_recv, int want_send)
 {
@@ -139,9 +142,8 @@ static int drain_bells(struct local_chan *chan, int want_recv, int want_send)
 	return may_sleep;
 }
 
-/* Whether the caller should call recv: the peer has published as many bytes as rx.mark, a further
- * loan, or the end of the stream. This is a hint from the cursors alone: the recv that follows
- * detects an invalid one. */
+/* Whether the caller should call recv: the peer has published at least rx.mark bytes, another loan,
+ * or the end of the stream. The cursors are not validated here; recv validates them. */
 static int rx_ready(struct local_chan *chan)
 {
 	uint64_t there = atomic_load(&chan->in->head) - atomic_load(&chan->in->tail);
@@ -152,22 +154,23 @@ static int rx_ready(struct local_chan *chan)
 	       atomic_load(&chan->in->head_closed);
 }
 
-/* Whether send has something to do: enough room in the ring, an ended loan, an invalid cursor, or
- * a closed ring. */
+/* Whether the caller should call send: the ring has enough room, a loan has ended, the peer's
+ * cursor is invalid, or the peer has closed the ring. */
 static int tx_ready(struct local_chan *chan)
 {
 	uint64_t used = atomic_load(&chan->out->head) - atomic_load(&chan->out->tail);
 
-	/* A producer with loans out waits for the end of its first loan, not for room in the
-	 * ring. */
+	/* While loans have not ended, the producer waits for the end of the oldest loan, not for
+	 * room in the ring. */
 	if (local_lent_count(chan))
 		return local_loan_ended(chan) || atomic_load(&chan->out->tail_closed);
 	return used <= chan->ring_bytes - local_room_mark(chan) || used > chan->ring_bytes ||
 	       atomic_load(&chan->out->tail_closed);
 }
 
-/* See net_ops.arm. For each role that will sleep: sets armed, then the wait word, and then checks
- * once more for something to do, since the peer moves its cursor before it reads the word. */
+/* See net_ops.arm. For each direction that is about to sleep: sets `armed`, sets the wait word, and
+ * checks once more for work. The peer moves its cursor before it reads the wait word, so no wake-up
+ * is lost. */
 int local_arm(struct net_chan *base, int want_recv, int want_send, uint32_t *out_events)
 {
 	struct local_chan *chan = (struct local_chan *)base;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A same-host channel: its shared memory, its creation and its end. */
+/* Creation, queries and end of a same-host channel, and its shared memory. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -28,7 +28,7 @@ int local_ring_bytes_ok(uint64_t ring_bytes)
 	       !(ring_bytes & (ring_bytes - 1));
 }
 
-/* Returns the bytes of a memfd: the header and two rings. */
+/* Returns the size of a channel's memfd: the header and two rings. */
 static size_t map_bytes(size_t ring_bytes)
 {
 	return LOCAL_HEADER_BYTES + 2 * ring_bytes;
@@ -157,7 +157,7 @@ static void local_recv_mark(struct net_chan *base, size_t bytes)
 
 	if (bytes < 1)
 		bytes = 1;
-	if (bytes > chan->ring_bytes / 2) /* see local_room_mark */
+	if (bytes > chan->ring_bytes / 2) /* local_room_mark says why */
 		bytes = chan->ring_bytes / 2;
 	atomic_store_explicit(&chan->rx.mark, bytes, memory_order_relaxed);
 }
@@ -180,8 +180,8 @@ static void local_close(struct net_chan *base)
 	free(chan);
 }
 
-/* Returns the number of loans of this side that the peer has not finished. *out_head: number of
- * loans made. Any thread. */
+/* Returns how many loans of this side the consumer has not finished. *out_head is the number of
+ * loans that this side has made. May be called by any thread. */
 static unsigned loans_open(const struct local_chan *chan, uint64_t *out_head)
 {
 	unsigned open = 0;
@@ -217,8 +217,8 @@ static void local_info(const struct net_chan *base, struct net_chan_info *out_in
 	out_info->same_process = chan->copy == COPY_DIRECT &&
 				 atomic_load_explicit(chan->lend_ok, memory_order_acquire);
 	moved = tail + loans - open;
-	/* progress.ns is the time of the last query that found that the peer had made progress or
-	 * that nothing was under way. */
+	/* progress.ns is the time of the last query at which the peer had made progress or nothing
+	 * was under way. */
 	if (atomic_exchange(&chan->progress.moved, moved) != moved || (head == tail && !open) ||
 	    !atomic_load(&chan->progress.ns))
 		atomic_store(&chan->progress.ns, now);
@@ -229,8 +229,8 @@ static void local_trim(struct net_chan *base)
 {
 	struct local_chan *chan = (struct local_chan *)base;
 
-	/* Only this side writes to this ring, and the peer has read all bytes in it, so its pages
-	 * can be given back to the system. */
+	/* Only this side writes to this ring, and the peer has read all bytes in it, so the pages
+	 * can be returned to the system. */
 	if (base->ops != &local_ops || chan->tx.punched == chan->tx.head ||
 	    local_room(chan) != chan->ring_bytes)
 		return;

@@ -13,90 +13,94 @@
 struct local_map {
 	uint8_t *base;
 	size_t bytes;
-	_Atomic int refs; /* channels that use it: one, or the two that local_pair made */
+	_Atomic int refs; /* number of channels that use it: 1, or 2 if local_pair made both ends */
 };
 
 /*
- * Blocks of memory that were received into lately. Memory that is received into again within a few
- * MiB is still in the cache and should stay there, so it is written with ordinary stores; other
- * memory is written with non-temporal stores (local_copy.c).
+ * Records which blocks of memory were received into recently. Memory that is received into again
+ * within a few MiB is still in the cache, so it is written with ordinary stores. Other memory is
+ * written with non-temporal stores (local_copy.c).
  */
 #define LOCAL_HEAT_BLOCK (64u << 10)
 #define LOCAL_HEAT_SLOTS 32u
-#define LOCAL_AROUND_MIN (32u << 10) /* least bytes written with non-temporal stores */
+#define LOCAL_AROUND_MIN (32u << 10) /* smallest copy with non-temporal stores, in bytes */
 struct local_heat {
-	/* address / LOCAL_HEAT_BLOCK of each block, at that number modulo LOCAL_HEAT_SLOTS */
+	/* A block's number is its address / LOCAL_HEAT_BLOCK. It is stored at the index (number %
+	 * LOCAL_HEAT_SLOTS). */
 	uintptr_t block[LOCAL_HEAT_SLOTS];
 };
 
-/* How the consumer reads a loan, see local_share.c. */
+/* How the consumer reads loans (local_share.c). */
 enum local_copy {
-	COPY_RING,   /* there are no loans: two copies through the ring */
-	COPY_DIRECT, /* memcpy: both ends are in this process */
-	COPY_PEER,   /* process_vm_readv by the consumer, after it has reported that it can read */
+	COPY_RING,   /* nothing is lent: bytes are copied into the ring and out of it */
+	COPY_DIRECT, /* memcpy from the producer's memory: both ends are in this process */
+	COPY_PEER,   /* process_vm_readv, once the consumer has reported that it can read */
 };
 
 struct local_direct;
 
-/* The producer's private record of a loan; its fields in shared memory are untrusted. */
+/* The producer's private record of a loan. The loan's fields in shared memory are untrusted. */
 struct local_lent {
-	uint64_t begin; /* position of its first byte in the stream */
-	int home;	/* 1: its memory is the producer's again */
+	uint64_t begin; /* position of the loan's first byte in the stream */
+	int home;	/* 1 if the consumer no longer reads the loan's memory */
 };
 
-/* The consumer's private copy of the loan that it reads: the producer cannot change it. */
+/* The consumer's private copy of the loan that it reads, which the producer cannot change. */
 struct local_borrowed {
-	uint64_t addr, left; /* the producer's address of the next byte; bytes not yet read */
-	uint64_t at;	     /* ring cursor at which the loan's bytes come */
-	int known;	     /* 1: the fields above are valid */
-	int torn;	     /* 1: the rest of its bytes is counted but not read */
+	uint64_t addr, left; /* address in the producer's memory of the next byte; bytes left */
+	uint64_t at;	     /* value of rx.tail when the loan's bytes are next */
+	int known;	     /* 1 if the fields above are valid */
+	int torn;	     /* 1 if the rest of the loan is counted as received but not read */
 };
 
 enum local_role { LOCAL_RX, LOCAL_TX };
 
-/* What this side knows of the doorbell, see local_bell.c. */
+/* This side's state of the doorbell (local_bell.c). */
 struct local_bell {
-	_Atomic int armed[2]; /* per role: 1: the thread that owns it may be asleep */
-	_Atomic int owed;     /* 1: the socket may have bells that were not read yet */
+	_Atomic int armed[2]; /* by role: 1 if the thread that owns the role may be asleep */
+	_Atomic int owed;     /* 1 if the socket may contain bells that were not read yet */
 	atomic_flag draining; /* set while a thread reads bells */
 };
 
-/* For net_ops.info: when the peer last made progress. */
+/* When the peer last made progress, for net_ops.info. */
 struct local_progress {
 	_Atomic uint64_t moved; /* bytes and loans that the peer had finished at the time `ns` */
 	_Atomic int64_t ns;
 };
 
-/* State of the sending direction; only its owner accesses it. */
+/* State of the sending direction. Only the owner of that direction accesses it. */
 struct local_tx {
 	alignas(LOCAL_LINE) uint64_t head;
-	/* the peer's tail when last read; head when the ring's pages were last given back */
+	/* value of the peer's tail when last read; value of `head` when the ring's pages were last
+	 * returned to the system */
 	uint64_t tail_seen, punched;
-	unsigned full_count; /* calls in a row that found no room */
-	/* Positions in the stream, in bytes. put: the end of what was copied into the ring or
-	 * lent; counted: the end of what calls have reported as sent. */
+	unsigned full_count; /* consecutive calls that found no room */
+	/* Positions in the stream, in bytes. `put` is the end of the bytes that were copied into
+	 * the ring or lent; `counted` is the end of the bytes that calls have reported as sent. */
 	uint64_t put, counted;
-	/* Numbers of loans, counted from 0. loan_head: the next one; loan_first: the first whose
-	 * memory is not the producer's again. */
+	/* Loan numbers, counted from 0. `loan_head` is the number of the next loan to make;
+	 * `loan_first` is that of the oldest loan that the consumer may still read. */
 	uint64_t loan_head, loan_first;
 	struct local_lent lent[LOCAL_LOANS];
-	int lent_failed; /* 1: a loan failed, which the next send or lend reports */
-	int put_failed;	 /* 1: the memory of the last piece copied into the ring has vanished */
+	int lent_failed; /* 1 if a loan has failed and the next send or lend must report it */
+	int put_failed;	 /* 1 if the last copy into the ring could not read the caller's memory */
 };
 
-/* State of the receiving direction; only its owner accesses it, except for mark. */
+/* State of the receiving direction. Only the owner of that direction accesses it, except for
+ * `mark`. */
 struct local_rx {
 	alignas(LOCAL_LINE) uint64_t tail;
-	uint64_t head_seen;   /* the peer's head when last read */
-	_Atomic size_t mark;  /* bytes that must be there before this side is woken */
-	unsigned empty_count; /* calls in a row that found nothing */
+	uint64_t head_seen;   /* value of the peer's head when last read */
+	_Atomic size_t mark;  /* number of readable bytes at which this side is woken */
+	unsigned empty_count; /* consecutive calls that found nothing to receive */
 	struct local_heat heat;
-	struct local_loans *borrow; /* the peer's loans; NULL: they are ignored */
+	struct local_loans *borrow; /* the peer's loans; NULL while this side does not read loans */
 	uint64_t loan_tail;	    /* number of the next loan to read */
 	struct local_borrowed loan;
-	int torn;      /* 1: the bytes that the last recv returned are torn */
-	int probe_due; /* COPY_PEER: 1: it is not known yet whether the peer's memory can be read */
-	uint64_t peer_addr; /* address of the secret in the peer's memory */
+	int torn; /* 1 if the content of the bytes that the last recv returned is not valid */
+	/* COPY_PEER only: 1 until this side has checked whether it can read the peer's memory. */
+	int probe_due;
+	uint64_t peer_addr; /* address of the peer's secret in the peer's memory */
 	uint8_t peer_secret[LOCAL_SECRET_BYTES];
 };
 
@@ -108,20 +112,22 @@ struct local_chan {
 	struct local_lane *out, *in;
 	uint8_t *out_ring, *in_ring;
 
-	/* a status, not 0: this side ended both directions (PROTOCOL, PEER_RESET, DISCONNECTED) */
+	/* Status with which this side ended both directions (PROTOCOL, PEER_RESET or DISCONNECTED);
+	 * 0 until then. */
 	_Atomic int end;
-	/* a status, not 0: the peer left; bytes that it sent before are still received */
+	/* Status that says how the peer closed the channel; 0 until then. Bytes that the peer sent
+	 * before are still received. */
 	_Atomic int gone;
 
 	struct local_bell bell;
 	struct local_progress progress;
 
-	/* What this end needs to lend and to read loans; set while the channel is made. */
+	/* How this end lends and reads loans; set when the channel is made. */
 	enum local_copy copy;
-	int side;		     /* 0: the dialler; 1: the acceptor */
+	int side;		     /* 0 for the dialler, 1 for the acceptor */
 	int pid;		     /* pid of the peer, according to the kernel */
-	struct local_direct *direct; /* COPY_DIRECT: loans of both directions */
-	struct local_loans *lend_to; /* this side's loans; NULL: it never lends */
+	struct local_direct *direct; /* COPY_DIRECT: the loans of both directions */
+	struct local_loans *lend_to; /* this side's loans; NULL if this side never lends */
 	_Atomic uint32_t *lend_ok;   /* this side lends only while *lend_ok is not 0 */
 
 	struct local_tx tx;

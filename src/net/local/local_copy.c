@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The two copies of a ring. Large user memory is mostly not in the cache, while the ring is. The
- * copy in prefetches across page borders, where hardware prefetchers stop. The copy out uses
- * non-temporal stores for user memory that is not in the cache: ordinary stores would first read
- * each line that they overwrite.
+ * Copies bytes from user memory into a ring and from a ring into user memory. Large user memory is
+ * mostly not in the cache, while the ring is. The copy into a ring prefetches across page borders,
+ * where hardware prefetchers stop. The copy out of a ring uses non-temporal stores for user memory
+ * that is not in the cache, because ordinary stores would first read each line that they overwrite.
  */
 #include <string.h>
 
@@ -13,24 +13,25 @@
 #include <emmintrin.h>
 
 #define LINE 64u
-#define AHEAD 2048 /* prefetch distance on the source of a copy, in bytes */
-/* prefetch distance on the ring, whose lines are in the cache of the other core */
+#define AHEAD 2048 /* prefetch distance in the source of a copy, in bytes */
+/* prefetch distance in the ring, in bytes; the ring's lines are in the cache of the other core */
 #define AHEAD_RING 512
 
-/* p + ahead may be beyond the end of the memory: prefetches never fault. */
+/* Prefetches the line at p + ahead for reading. The address may be beyond the end of the memory,
+ * because prefetches never fault. */
 static void prefetch_read(const void *p, size_t ahead)
 {
 	_mm_prefetch((const char *)((uintptr_t)p + ahead), _MM_HINT_T0);
 }
 
-/* Prefetches for writing. The compiler's builtin becomes a prefetch for reading on the oldest
- * processors. */
+/* Prefetches the line at p + ahead for writing. The compiler's builtin is not used, because on the
+ * oldest processors it becomes a prefetch for reading. */
 static void prefetch_write(void *p, size_t ahead)
 {
 	__asm__ volatile("prefetchw %0" ::"m"(*(char *)((uintptr_t)p + ahead)));
 }
 
-/* Returns the number of bytes from p up to the next cache line; 0: p is at one. */
+/* Returns the number of bytes from p to the next border of a cache line; 0 if p is at a border. */
 static size_t line_gap(const void *p)
 {
 	return -(uintptr_t)p & (LINE - 1);
@@ -63,8 +64,9 @@ void local_copy_in(uint8_t *ring, const uint8_t *user, size_t n)
 	memcpy(ring + at, user + at, n - at);
 }
 
-/* Copies with non-temporal stores. Within one process ring may be memory of the sender that
- * overlaps user: then the result is mixed, but nothing else is harmed. */
+/* Copies n bytes from `ring` to `user` with non-temporal stores. If both ends are in one process,
+ * `ring` may be the sender's memory and overlap `user`. The result is then a mix of old and new
+ * bytes, but no other memory is written. */
 static void copy_non_temporal(uint8_t *user, const uint8_t *ring, size_t n)
 {
 	size_t at = line_gap(user);
@@ -89,8 +91,8 @@ static void copy_non_temporal(uint8_t *user, const uint8_t *ring, size_t n)
 	_mm_sfence(); /* non-temporal stores are not ordered by later release stores */
 }
 
-/* Whether the block that holds the beginning of the buffer was received into lately. Records each
- * block that ends within the n bytes. */
+/* Whether the block with the first byte of `user` was received into recently. Records each block
+ * whose end lies within the n bytes. */
 static int heat_check(struct local_heat *heat, const uint8_t *user, size_t n)
 {
 	uintptr_t block = (uintptr_t)user / LOCAL_HEAT_BLOCK;

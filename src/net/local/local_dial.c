@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dialling end of a same-host channel. */
+/* The dialling end of a same-host channel: connects to the peer's listener and passes it the shared
+ * memory. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@
 
 #define ANSWER_NS (5 * CLOCK_S_NS) /* how long the listener's answer may take */
 
-/* A channel whose listener has not answered yet. */
+/* A dialled channel whose listener has not answered yet. */
 struct local_dial {
 	struct transport_dial base;
 	struct sys_watch watch;
@@ -44,17 +45,18 @@ unsigned local_address(const char *name, struct sockaddr_un *out_addr)
 
 	memset(out_addr, 0, sizeof(*out_addr));
 	out_addr->sun_family = AF_UNIX;
-	memcpy(out_addr->sun_path + 1, name, len); /* a leading NUL byte: abstract */
+	memcpy(out_addr->sun_path + 1, name, len); /* a leading NUL byte: an abstract address */
 	return (unsigned)(offsetof(struct sockaddr_un, sun_path) + 1 + len);
 }
 
-/* Sets and returns the error for the errno of a failed connection to that listener. */
+/* Sets and returns the error for a failed connection to the listener called `name`. `err` is the
+ * errno of the connection. */
 static tcpx_status dial_error(int err, const char *name)
 {
 	tcpx_status status = TCPX_ERR_SYSTEM;
 
 	if (err == ECONNREFUSED || err == ENOENT)
-		status = TCPX_ERR_UNREACHABLE; /* no listener of that name in this namespace */
+		status = TCPX_ERR_UNREACHABLE; /* no listener has this name in this namespace */
 	else if (err == EACCES || err == EPERM)
 		status = TCPX_ERR_REFUSED;
 	else if (err == EAGAIN)
@@ -64,7 +66,7 @@ static tcpx_status dial_error(int err, const char *name)
 	return error_set(status, err, "connecting to local address @%.*s", LOCAL_NAME_MAX, name);
 }
 
-/* Sets and returns the error that the other end belongs to another user. */
+/* Sets and returns the error that says that the peer's process belongs to another user. */
 static tcpx_status other_user_error(unsigned uid)
 {
 	error_set(TCPX_ERR_REFUSED, 0,
@@ -161,7 +163,8 @@ void local_dial_cancel(struct transport_dial *base)
 	chan->ops->close(chan);
 }
 
-/* Frees the dial and calls its `dialled`: with the channel, or (on an error) after closing it. */
+/* Frees the dial and calls its `dialled`: with the channel if `status` is OK, else with NULL after
+ * closing the channel. */
 static void dial_end(struct local_dial *dial, tcpx_status status)
 {
 	transport_dialled_fn dialled = dial->dialled;
@@ -175,7 +178,8 @@ static void dial_end(struct local_dial *dial, tcpx_status status)
 	dialled(arg, status, status == TCPX_OK ? chan : NULL);
 }
 
-/* The socket is readable: its first byte is the listener's answer; the bytes after it are bells. */
+/* Called when the socket is readable. The first byte is the listener's answer; later bytes are
+ * bells. */
 static void dial_answered(struct sys_watch *watch, uint32_t events)
 {
 	struct local_dial *dial = LIST_ENTRY(watch, struct local_dial, watch);

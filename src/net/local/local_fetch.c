@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Passes descriptors between two processes of this host, over a unix socket with a message. A
- * process that needs a descriptor of another one asks that process's listener, on a connection of
- * its own.
+ * Passes descriptors between two processes of this host as messages over a unix socket. A process
+ * that needs a descriptor of another process connects to that process's listener and asks for it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -51,7 +50,8 @@ tcpx_status local_pass(int sock, const void *bytes, size_t n, int fd)
 	return TCPX_OK;
 }
 
-/* Stores the first descriptor of the message in *inout_fd if that is -1; closes all others. */
+/* Stores the first descriptor of the message in *inout_fd if *inout_fd is -1. Closes all other
+ * descriptors of the message. */
 static void take_descriptors(struct msghdr *msg, int *inout_fd)
 {
 	struct cmsghdr *cmsg;
@@ -67,7 +67,7 @@ static void take_descriptors(struct msghdr *msg, int *inout_fd)
 			if (*inout_fd < 0)
 				*inout_fd = fd;
 			else
-				close(fd); /* not recorded yet, so not sys_fd_close() */
+				close(fd); /* sys_fd does not know it yet, so not sys_fd_close() */
 		}
 	}
 }
@@ -101,7 +101,8 @@ void local_fetch_cancel(struct local_fetch *fetch)
 	free(fetch);
 }
 
-/* Frees the fetch and calls fetched; the callee owns fd, which is -1 on an error. */
+/* Frees the fetch and calls its `fetched`. The callee owns fd, which is -1 if `status` is an
+ * error. */
 static void fetch_end(struct local_fetch *fetch, tcpx_status status, int fd)
 {
 	local_fetched_fn fetched = fetch->fetched;

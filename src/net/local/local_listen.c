@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The listening end of same-host channels: an abstract unix address, and a limited time for each
- * hello. */
+/* The listening end of same-host channels: accepts connections on an abstract unix address and
+ * reads a hello from each within a limited time. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,11 +16,11 @@
 #include "sys/crypto.h"
 #include "sys/fd.h"
 
-#define LISTEN_PENDING 64	   /* most connections without a complete hello */
-#define LISTEN_NS (2 * CLOCK_S_NS) /* time until the hello must be complete */
-/* pause of accepting when out of descriptors or memory */
+#define LISTEN_PENDING 64	   /* maximum number of connections without a complete hello */
+#define LISTEN_NS (2 * CLOCK_S_NS) /* time that a connection has to send its complete hello */
+/* pause after accept() failed for lack of descriptors or memory */
 #define LISTEN_PAUSE_NS (100 * CLOCK_MS_NS)
-#define LISTEN_BATCH 16 /* most connections accepted in one round of the loop */
+#define LISTEN_BATCH 16 /* maximum number of connections accepted in one round of the loop */
 
 struct local_listener {
 	struct transport_listener base;
@@ -29,9 +29,9 @@ struct local_listener {
 	struct sys_timer timer;
 	const struct transport_listen_ops *ops;
 	void *arg;
-	struct list_node pending; /* list of struct guest; the oldest is the first */
+	struct list_node pending; /* list of struct guest, oldest first */
 	unsigned npending;
-	int64_t resume_ns; /* accepting is paused until this time; 0: it is not */
+	int64_t resume_ns; /* time until which accepting is paused; 0 if it is not paused */
 	struct log_limit limit;
 };
 
@@ -42,13 +42,13 @@ struct guest {
 	struct local_listener *listener;
 	int64_t deadline_ns;
 	struct local_hello hello;
-	size_t have; /* bytes of hello that have arrived */
-	int memfd;   /* the descriptor that came with the hello; -1: none yet */
+	size_t have; /* number of bytes of `hello` that have arrived */
+	int memfd;   /* the descriptor that came with the hello; -1 if none has come yet */
 	pid_t pid;   /* pid of the connecting process */
 };
 
-/* Sets the timer to the end of the pause or the deadline of the oldest guest, whichever is
- * first. */
+/* Sets the timer to the end of the pause or to the deadline of the oldest guest, whichever is
+ * earlier. */
 static void timer_update(struct local_listener *listener)
 {
 	int64_t due = listener->resume_ns;
@@ -65,7 +65,7 @@ static void timer_update(struct local_listener *listener)
 		sys_timer_del(listener->loop, &listener->timer);
 }
 
-/* Removes the guest from the listener but keeps its struct and descriptors. */
+/* Removes the guest from the listener and the loop, but keeps its struct and descriptors. */
 static void guest_release(struct guest *guest)
 {
 	struct local_listener *listener = guest->listener;
@@ -86,7 +86,7 @@ static void guest_close(struct guest *guest)
 	free(guest);
 }
 
-/* Closes a guest whose hello will not be used. why: the reason, for the log. */
+/* Closes a guest whose hello is not used, and logs the reason `why`. */
 static void guest_drop(struct guest *guest, const char *why)
 {
 	if (log_allow(&guest->listener->limit, 5))
@@ -94,8 +94,8 @@ static void guest_drop(struct guest *guest, const char *why)
 	guest_close(guest);
 }
 
-/* Reads a part of the hello. Returns 1: the hello is complete; 0: not yet; -1: the connection
- * ended. */
+/* Reads a part of the hello. Returns 1 if the hello is complete, 0 if bytes are missing, or -1 if
+ * the connection has ended. */
 static int guest_read(struct guest *guest)
 {
 	ssize_t n = local_pass_recv(guest->watch.fd, (char *)&guest->hello + guest->have,
@@ -109,7 +109,7 @@ static int guest_read(struct guest *guest)
 	return guest->have == sizeof(guest->hello);
 }
 
-/* Returns what is wrong with the complete hello of a channel; NULL: nothing. */
+/* Checks the complete hello of a channel. Returns what is wrong with it, or NULL if it is valid. */
 static const char *hello_fault(const struct guest *guest)
 {
 	if (guest->hello.magic != LOCAL_MAGIC)
@@ -122,13 +122,14 @@ static const char *hello_fault(const struct guest *guest)
 }
 
 /* Sends the answer to the dialler. The result of the send does not matter: a new socket has room
- * for one byte, and a dialler that has gone needs no answer. */
+ * for one byte, and a dialler that has closed its end needs no answer. */
 static void send_answer(int fd, char byte)
 {
 	(void)!send(fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* Passes the descriptor that the guest requests, if there is one, and closes the guest. */
+/* Passes the descriptor that the guest asks for, if this process offers it, and closes the
+ * guest. */
 static void guest_pass_descriptor(struct guest *guest)
 {
 	struct local_listener *listener = guest->listener;
@@ -142,8 +143,9 @@ static void guest_pass_descriptor(struct guest *guest)
 	guest_close(guest);
 }
 
-/* Makes a channel of a guest whose hello is complete and hands it to ops->arrived, or drops the
- * guest. arrived may close the listener, so the listener is not accessed after it. */
+/* Makes a channel from a guest whose hello is complete and passes it to ops->arrived. Drops the
+ * guest if that is not possible. ops->arrived may close the listener, so the listener is not
+ * accessed after that call. */
 static void guest_arrive(struct guest *guest)
 {
 	struct local_listener *listener = guest->listener;
@@ -166,7 +168,8 @@ static void guest_arrive(struct guest *guest)
 		return;
 	}
 	guest_release(guest);
-	/* the answer goes first: the owner of the channel may send bells on this socket */
+	/* The answer must come before any bell, and the channel's owner may send bells on this
+	 * socket. */
 	if (guest->hello.flags & LOCAL_WANTS_ANSWER)
 		send_answer(guest->watch.fd, LOCAL_ANSWER_TAKEN);
 	local_share_accept((struct local_chan *)chan, guest->memfd, &guest->hello);
@@ -212,7 +215,8 @@ static struct guest *guest_of_greediest(struct local_listener *listener)
 	return best;
 }
 
-/* Makes a guest of an accepted connection. If there are too many, drops one. */
+/* Makes a guest from an accepted connection. If there are more than LISTEN_PENDING guests then,
+ * drops one of them. */
 static void guest_add(struct local_listener *listener, int fd)
 {
 	struct guest *guest = calloc(1, sizeof(*guest));
@@ -241,8 +245,8 @@ static void guest_add(struct local_listener *listener, int fd)
 	timer_update(listener);
 }
 
-/* Closes a connection of a process of another user, after telling the dialler. The dialler may
- * have judged differently, because user ids differ between user namespaces. */
+/* Tells the dialler that it belongs to another user, and closes the connection. The dialler's own
+ * check may have passed, because user ids differ between user namespaces. */
 static void refuse_user(struct local_listener *listener, int fd, unsigned uid)
 {
 	send_answer(fd, LOCAL_ANSWER_REFUSED);
@@ -270,8 +274,8 @@ static void listener_ready(struct sys_watch *watch, uint32_t events)
 		}
 		if (errno == EINTR || errno == ECONNABORTED)
 			continue;
-		/* no descriptors or memory: pause, because a connection that waits keeps the loop
-		 * busy */
+		/* Out of descriptors or memory: stop accepting for a while, because the waiting
+		 * connection would wake the loop again and again. */
 		if (errno != EAGAIN) {
 			if (log_allow(&listener->limit, 5))
 				LOG_WARN("local: accept failed: errno %d", errno);

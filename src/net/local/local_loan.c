@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loans: pieces of the producer's memory that the consumer reads directly. The producer gets the
- * memory back when the consumer has read it or failed to, when the producer took the loan back
- * before the consumer began to read, or when the consumer's process is gone.
+ * Loans: pieces of the producer's memory that the consumer reads directly. A loan ends, and the
+ * producer may change the memory again, in four cases: the consumer has read it, the consumer could
+ * not read it, the producer took it back while the consumer was not reading, or the consumer's
+ * process has ended.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,11 +13,11 @@
 #include "net/local/local_priv.h"
 #include "sys/user.h"
 
-#define READ_PIECES 512 /* iovecs of one process_vm_readv */
+#define READ_PIECES 512 /* maximum number of buffers that one process_vm_readv fills */
 
-/* The functions of the producer. */
+/* Functions of the producer. */
 
-/* Whether the memory of a loan in this state is the producer's again. */
+/* Whether a loan in this state has ended, so that the consumer no longer reads its memory. */
 static int is_returned(uint32_t state)
 {
 	return state == LOAN_BACK || state == LOAN_FAILED || state == LOAN_OVER;
@@ -42,13 +43,13 @@ int local_loan_make(struct local_chan *chan, const void *addr, size_t bytes)
 	chan->tx.lent[chan->tx.loan_head % LOCAL_LOANS] =
 		(struct local_lent){.begin = chan->tx.put};
 	chan->tx.put += bytes;
-	/* The loan is published before any byte after it, and before this side reads the
+	/* Publishes the loan before any byte that follows it, and before this side reads the
 	 * consumer's wait word. */
 	atomic_store_explicit(&chan->lend_to->head, ++chan->tx.loan_head, memory_order_seq_cst);
 	return 1;
 }
 
-/* Records whether the memory of a loan is the producer's again, and whether the loan failed. */
+/* Records whether the loan has ended, and if so, whether it failed. */
 static void loan_check_home(struct local_chan *chan, uint64_t index)
 {
 	struct local_lent *lent = &chan->tx.lent[index % LOCAL_LOANS];
@@ -61,7 +62,7 @@ static void loan_check_home(struct local_chan *chan, uint64_t index)
 		chan->tx.lent_failed = 1;
 }
 
-/* Moves loan_first past the loans whose memory is the producer's again. */
+/* Moves loan_first past the loans that have ended. */
 static void loan_advance_first(struct local_chan *chan)
 {
 	while (local_lent_count(chan) && chan->tx.lent[chan->tx.loan_first % LOCAL_LOANS].home)
@@ -85,8 +86,8 @@ int local_loan_ended(struct local_chan *chan)
 	return is_returned(atomic_load(&lent_loan(chan, chan->tx.loan_first)->state));
 }
 
-/* Takes a loan back unless the consumer is reading it. Returns 1 if this call made the memory the
- * producer's again; the rest of the loan then arrives torn at the consumer. */
+/* Takes a loan back unless it has ended or the consumer is reading it. Returns 1 if this call took
+ * it back; the consumer then receives the rest of the loan as torn bytes (net_loan_ops.torn). */
 static int loan_take_back(struct local_chan *chan, uint64_t index)
 {
 	struct local_lent *lent = &chan->tx.lent[index % LOCAL_LOANS];
@@ -120,7 +121,7 @@ void local_lent(struct net_chan *base, int back, struct net_lent *out_lent)
 	loan_advance_first(chan);
 }
 
-/* The functions of the consumer. */
+/* Functions of the consumer. */
 
 static struct local_loan *borrowed_loan(const struct local_chan *chan)
 {
@@ -144,8 +145,9 @@ int local_loan_look(struct local_chan *chan)
 		.left = atomic_load_explicit(&loan->bytes, memory_order_relaxed),
 		.at = atomic_load_explicit(&loan->at, memory_order_relaxed),
 	};
-	/* The fields are untrusted, like the cursors: they are read once and checked. The caller
-	 * receives no more of the loan than the rest of the frame. */
+	/* The fields are in shared memory and untrusted, like the cursors, so each is read once and
+	 * then checked. The caller never receives more of the loan than the rest of the current
+	 * frame. */
 	if (head - chan->rx.loan_tail > LOCAL_LOANS || !now->left || now->left > LOCAL_LEND_MAX ||
 	    now->at - chan->rx.tail > chan->ring_bytes) {
 		local_die(chan, TCPX_ERR_PROTOCOL);
@@ -155,7 +157,7 @@ int local_loan_look(struct local_chan *chan)
 	return 1;
 }
 
-/* Returns the number of bytes of the buffers in iov, at most `max`. */
+/* Returns the total size of the buffers in iov, but at most `max`. */
 static size_t iov_room(const struct iovec *iov, int niov, uint64_t max)
 {
 	uint64_t bytes = 0;
@@ -165,12 +167,11 @@ static size_t iov_room(const struct iovec *iov, int niov, uint64_t max)
 	return (size_t)(bytes < max ? bytes : max);
 }
 
-/* Reads n bytes of the loan by memcpy; returns how many were read: fewer if the memory of a buffer
- * in iov has vanished. */
+/* Reads n bytes of the loan by memcpy. Returns the number of bytes read, which is less than n if a
+ * buffer in iov can no longer be written (see net_chan.rx_vanishing). */
 static size_t read_direct(struct local_chan *chan, const struct iovec *iov, size_t n)
 {
-	/* NOLINTNEXTLINE(performance-no-int-to-ptr): the other end is in this process, and only it
-	 * writes where this comes from */
+	/* NOLINTNEXTLINE(performance-no-int-to-ptr): only the other end here sets this address */
 	const uint8_t *src = (const uint8_t *)(uintptr_t)chan->rx.loan.addr;
 	size_t done = 0;
 
@@ -188,8 +189,8 @@ static size_t read_direct(struct local_chan *chan, const struct iovec *iov, size
 	return done;
 }
 
-/* Whether the next bytes of the loan can be read from the peer. Called after EFAULT, which does
- * not tell which side's memory is not mapped. */
+/* Whether the next `bytes` bytes of the loan can be read from the peer's memory. Called after
+ * EFAULT, which does not say whether the peer's memory or a buffer of this side is not mapped. */
 static int peer_readable(const struct local_chan *chan, size_t bytes)
 {
 	uint8_t scratch[4096];
@@ -205,10 +206,10 @@ static int peer_readable(const struct local_chan *chan, size_t bytes)
 	return 1;
 }
 
-/* Reads bytes of the loan by process_vm_readv. Returns 0: *inout_bytes were read; if that is 0, the
- * memory of a buffer in iov has vanished. EFAULT: the peer's memory is not mapped. Another errno:
- * the peer's memory cannot be read any more, or the process that was read is not the peer
- * (ESRCH). */
+/* Reads bytes of the loan by process_vm_readv. Returns 0 or an errno. After 0, *inout_bytes is the
+ * number of bytes read; it is 0 if a buffer in iov can no longer be written. EFAULT means that the
+ * peer's memory is not mapped. Any other errno means that the peer's memory can no longer be read;
+ * ESRCH may also mean that the process with this pid is not the peer. */
 static int read_peer(struct local_chan *chan, const struct iovec *iov, size_t *inout_bytes)
 {
 	uint8_t secret[LOCAL_SECRET_BYTES] = {0};
@@ -226,8 +227,9 @@ static int read_peer(struct local_chan *chan, const struct iovec *iov, size_t *i
 	*inout_bytes = bytes;
 	here[n++] = (struct iovec){secret, sizeof(secret)};
 	there[0] = (struct iovec){(void *)(uintptr_t)chan->rx.loan.addr, bytes};
-	/* The secret is read in the same call. It proves that the bytes are from the peer, not
-	 * from another process with the same pid, nor from another program in that process. */
+	/* The same call reads the peer's secret. The secret proves that the bytes are from the
+	 * peer, not from another process with the same pid and not from another program in the
+	 * peer's process. */
 	there[1] = (struct iovec){(void *)(uintptr_t)chan->rx.peer_addr, sizeof(secret)};
 	got = process_vm_readv(chan->pid, here, n, there, 2, 0);
 	if (got < 0 && errno != EFAULT)
@@ -239,9 +241,10 @@ static int read_peer(struct local_chan *chan, const struct iovec *iov, size_t *i
 	return memcmp(secret, chan->rx.peer_secret, sizeof(secret)) ? ESRCH : 0;
 }
 
-/* The consumer reads no more of a loan. state OVER: it has passed all of it, and goes on to the
- * next loan. FAILED: the memory is the producer's again, but loan_skip() still has to count the
- * rest, and then sets OVER. Wakes a producer that waits for loans. */
+/* Ends the reading of a loan, and wakes the producer if it waits for the end of a loan. `state`
+ * OVER means that all bytes of the loan have been received and the next loan follows. FAILED means
+ * that the consumer no longer reads the memory, but loan_skip() must still count the rest and then
+ * sets OVER. */
 static void loan_end(struct local_chan *chan, struct local_loan *loan, uint32_t state)
 {
 	atomic_store_explicit(&loan->state, state, memory_order_seq_cst);
@@ -253,8 +256,8 @@ static void loan_end(struct local_chan *chan, struct local_loan *loan, uint32_t 
 		local_bell_ring(chan, &chan->in->head_wait);
 }
 
-/* The peer's memory cannot be read any more: ends the channel, so that it is dialled again. err:
- * errno. */
+/* Called when the peer's memory can no longer be read; `err` is the errno. Ends the channel, so
+ * that it is dialled again. */
 static tcpx_status loan_unreadable(struct local_chan *chan, int err)
 {
 	static struct log_limit limit;
@@ -281,9 +284,10 @@ static tcpx_status loan_skip(struct local_chan *chan, struct local_loan *loan, s
 	return TCPX_OK;
 }
 
-/* Takes the loan (READING), so that the producer cannot take it back, and reads as many bytes as
- * iov has room for. Then the loan is OUT again, or OVER after its last byte. A loan that the
- * producer took back, or that cannot be read, is skipped as torn. */
+/* Receives bytes of the loan, as many as iov has room for. During the read the loan is READING,
+ * so that the producer cannot take it back. After that the loan is OUT again, or OVER after its
+ * last byte. A loan that the producer took back or that cannot be read is skipped: its bytes are
+ * torn. */
 tcpx_status local_loan_recv(struct local_chan *chan, const struct iovec *iov, int niov,
 			    size_t *out_bytes)
 {
@@ -314,7 +318,7 @@ tcpx_status local_loan_recv(struct local_chan *chan, const struct iovec *iov, in
 		return loan_skip(chan, loan, n, out_bytes);
 	}
 	if (err) {
-		atomic_store(&loan->state, LOAN_OUT); /* the loan was not read, and will not be */
+		atomic_store(&loan->state, LOAN_OUT); /* nothing was read; the channel ends */
 		return loan_unreadable(chan, err);
 	}
 	chan->rx.loan.addr += n;
@@ -325,7 +329,7 @@ tcpx_status local_loan_recv(struct local_chan *chan, const struct iovec *iov, in
 		loan_end(chan, loan, LOAN_OVER);
 	if (!n) {
 		errno = EFAULT;
-		return TCPX_ERR_INVALID; /* memory of a buffer in iov has vanished */
+		return TCPX_ERR_INVALID; /* a buffer in iov can no longer be written */
 	}
 	*out_bytes = n;
 	return TCPX_OK;

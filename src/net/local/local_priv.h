@@ -10,122 +10,123 @@ extern const struct net_ops local_ops;
 /* Defined in local_ring.c. */
 tcpx_status local_send(struct net_chan *chan, const struct iovec *iov, int niov, size_t *out_bytes);
 tcpx_status local_recv(struct net_chan *chan, const struct iovec *iov, int niov, size_t *out_bytes);
-/* Bytes that can be read or written now; 0 with chan->end set if the peer's cursor is not valid. */
-uint64_t local_readable(struct local_chan *chan); /* rx owner */
-uint64_t local_room(struct local_chan *chan);	  /* tx owner */
+/* Return how many bytes can be read or written, or 0 if an invalid cursor ended the channel. */
+uint64_t local_readable(struct local_chan *chan); /* called by the rx owner */
+uint64_t local_room(struct local_chan *chan);	  /* called by the tx owner */
 
 /* Defined in local_loan.c, except local_lend, which is in local_ring.c. */
 tcpx_status local_lend(struct net_chan *chan, const struct iovec *iov, int niov, size_t *out_bytes);
 void local_lent(struct net_chan *chan, int take_back, struct net_lent *out_lent);
 int local_torn(struct net_chan *chan);
-/* Lends a piece whose place in the stream is tx.head. Returns 0 if it cannot: all entries are
- * lent, or the consumer is not done with the entry that comes next. tx owner. */
+/* Lends a piece at the position tx.head of the stream. Returns 0 if all entries are lent or the
+ * consumer still uses the next entry. Called by the tx owner. */
 int local_loan_make(struct local_chan *chan, const void *addr, size_t bytes);
-/* Whether the memory that is being sent is of a kind that may be lent: within one process a loan
- * is read by memcpy, which must not be used for memory that may vanish. Does not check whether
- * the peer reads loans (lend_ok), nor whether an entry is free. */
+/* Whether the memory to be sent may be lent. Within one process a loan is read by memcpy, which
+ * must not access memory that may vanish. Checks neither lend_ok nor whether an entry is free. */
 static inline int local_loan_may(const struct local_chan *chan)
 {
 	return chan->copy != COPY_DIRECT || !chan->base.tx_vanishing;
 }
-/* Finds the loans that ended. Returns 1 if one of them failed, which is reported once. tx owner. */
+/* Finds the loans that have ended. Returns 1 if one has failed since the last call. tx owner
+ * only. */
 int local_loan_settle(struct local_chan *chan);
-/* Returns the number of loans from loan_first on; some of them may have ended. */
+/* Returns the number of loans from loan_first to the newest; some of them may have ended. */
 static inline uint64_t local_lent_count(const struct local_chan *chan)
 {
 	return chan->tx.loan_head - chan->tx.loan_first;
 }
-/* Whether the first loan has ended. Called before the producer sleeps. tx owner. */
+/* Whether the oldest loan has ended. The tx owner calls this before it sleeps. */
 int local_loan_ended(struct local_chan *chan);
-/* Reads the next loan into chan->rx.loan, unless it is there; returns 0 if there is none, or if it
- * is not valid, which ends the channel. rx owner. */
+/* Reads the next loan into chan->rx.loan if it is not there already. Returns 0 if there is none or
+ * it is invalid; an invalid loan ends the channel. Called by the rx owner. */
 int local_loan_look(struct local_chan *chan);
-/* Reads bytes of the loan in chan->rx.loan, which is at the cursor. TCPX_OK: *out_bytes were read
- * or, if the loan is torn, counted. IN_PROGRESS: iov has no room. ERR_INVALID: the memory in iov
- * has vanished. Other errors: the channel has ended. rx owner. */
+/* Receives bytes of chan->rx.loan, which must be next in the stream. Returns OK if *out_bytes were
+ * read (or counted, if the loan is torn), IN_PROGRESS if iov has no room, ERR_INVALID if a buffer
+ * in iov can no longer be written, else the error with which the channel ended. Called by the rx
+ * owner. */
 tcpx_status local_loan_recv(struct local_chan *chan, const struct iovec *iov, int niov,
 			    size_t *out_bytes);
 
 /* Defined in local_share.c. */
 struct local_hello;
-/* Find out how the two ends read loans. Called by the dialler before it sends the hello, and by
+/* Determine how the two ends read loans. Called by the dialler before it sends the hello, and by
  * the acceptor when the hello has arrived. */
 void local_share_dial(struct local_chan *chan, int memfd, const struct local_hello *hello);
 void local_share_accept(struct local_chan *chan, int memfd, const struct local_hello *hello);
 void local_share_end(struct local_chan *chan); /* called when the channel closes */
-/* while rx.probe_due: checks whether the peer's memory can be read; rx owner */
+/* Checks whether the peer's memory can be read. The rx owner calls this while rx.probe_due is
+ * set. */
 void local_share_probe(struct local_chan *chan);
-int local_share_peer_gone(const struct local_chan *chan); /* 1: the peer's process has ended */
+int local_share_peer_gone(const struct local_chan *chan); /* whether the peer's process has ended */
 void local_reading_set(struct net_chan *chan, int on);
 int local_reading_peer(struct net_chan *chan);
 /* Returns how this side's bytes are copied to the peer: "ring", "memcpy" or "one-copy". */
 const char *local_share_name(const struct local_chan *chan);
 
-/* Defined in local_copy.c: from user memory into a ring, and out of a ring. */
+/* Defined in local_copy.c: copy from user memory into a ring, and from a ring to user memory. */
 void local_copy_in(uint8_t *ring, const uint8_t *user, size_t n);
 void local_copy_out(struct local_heat *heat, uint8_t *user, const uint8_t *ring, size_t n);
 
 /* Defined in local_bell.c. */
-/* Values of a producer's wait word: what it sleeps for. */
+/* What a sleeping producer waits for (values of its wait word). */
 #define LOCAL_WAIT_ROOM 1u /* free bytes in the ring */
-#define LOCAL_WAIT_LOAN 2u /* the end of its first loan */
+#define LOCAL_WAIT_LOAN 2u /* the end of its oldest loan */
 int local_arm(struct net_chan *chan, int want_recv, int want_send, uint32_t *out_events);
-/* A sleeping producer is woken when this many bytes of its ring are free. This is less than half
- * of the ring: a consumer may sleep until half a ring has arrived (its mark), so a producer that
- * has half a ring free must not sleep at the same time. */
+/* Returns how many bytes of the ring must be free before a sleeping producer is woken. This is less
+ * than half of the ring: a consumer may sleep until half a ring has arrived (rx.mark), so a
+ * producer with half a ring free must not sleep at the same time. */
 static inline uint64_t local_room_mark(const struct local_chan *chan)
 {
 	return chan->ring_bytes / 4;
 }
-/* Resets the wait word and wakes the sleeper at the other end, unless the word is 0. */
+/* Unless the wait word is 0, resets it and wakes the thread that sleeps at the other end. */
 void local_bell_ring(struct local_chan *chan, _Atomic uint32_t *wait);
-/* Called when the thread that owns role is awake again; returns 1 if it had been going to sleep. */
+/* Called when the thread that owns `role` is awake. Returns 1 if it had been about to sleep. */
 int local_bell_back(struct local_chan *chan, enum local_role role);
-/* Called if local_bell_back returned 1 and that thread found nothing to do: the bell is old. */
+/* Called if local_bell_back returned 1 but there was no work: a bell may still be unread. */
 void local_bell_missed(struct local_chan *chan);
 void local_peer_closed(struct local_chan *chan); /* called when the peer has set its closed flag */
-/* Asks the socket whether the peer still exists; if not, sets chan->gone. */
+/* Polls the socket to learn whether the peer still exists; if not, sets chan->gone. */
 void local_peer_check(struct local_chan *chan);
-/* ends both directions with this status and wakes all sleepers at both ends */
+/* ends both directions with this status and wakes the sleeping threads of both ends */
 void local_die(struct local_chan *chan, tcpx_status status);
 
 /* Defined in local_chan.c. */
-/* Makes a memfd with a header and two rings and maps it. The caller closes *out_memfd. */
+/* Makes a memfd with a header and two rings and maps it. The caller must close *out_memfd. */
 tcpx_status local_map_create(size_t ring_bytes, int *out_memfd, struct local_map **out_map);
-/* Checks a memfd of the peer and maps it. The caller closes memfd. ERR_PROTOCOL: its size or seals
- * are wrong. */
+/* Checks a memfd of the peer and maps it. The caller must close memfd. Returns ERR_PROTOCOL if the
+ * memfd has a wrong size, seals or file system. */
 tcpx_status local_map_import(int memfd, uint64_t ring_bytes, struct local_map **out_map);
 void local_map_put(struct local_map *map);
-/* Makes a channel of a connected socket and a map. On success the channel owns fd and one
- * reference to map. side 0: the dialler; 1: the acceptor. */
+/* Makes a channel from a connected socket and a map. On success the channel owns fd and one
+ * reference to the map. `side` is 0 for the dialler, 1 for the acceptor. */
 tcpx_status local_chan_create(int fd, struct local_map *map, size_t ring_bytes, int side,
 			      struct net_chan **out_chan);
-/* Whether a ring may have this size: a power of two within the limits. */
+/* Whether a ring may have this size: a power of two from LOCAL_RING_MIN to LOCAL_RING_MAX. */
 int local_ring_bytes_ok(uint64_t ring_bytes);
 
 /* Defined in local_fetch.c. */
-/* Sends n bytes with a descriptor, which the caller keeps, over a socket whose send buffer has
- * room for them. */
+/* Sends n bytes and fd, which the caller keeps. The send buffer must have room for the bytes. */
 tcpx_status local_pass(int sock, const void *bytes, size_t n, int fd);
-/* Like recv. If *inout_fd is -1, a received descriptor is stored there; all others are closed. */
+/* Receives as recv() does. Stores a descriptor in *inout_fd if that is -1; closes all others. */
 ssize_t local_pass_recv(int sock, void *bytes, size_t n, int *inout_fd);
 
-/* For local_dial.c and local_listen.c. */
+/* Used by local_dial.c and local_listen.c. */
 #define LOCAL_MAGIC 0x3176676e69727874ull
 #define LOCAL_VERSION 2
 
-/* A flag of hellos: the dialler waits for one of the two answers, each a single byte. A listener
- * of another user answers REFUSED before it reads the hello. */
+/* Flag of a hello: the dialler waits for an answer, which is one of the two bytes below. A listener
+ * of another user sends REFUSED before it reads the hello. */
 #define LOCAL_WANTS_ANSWER 1u
 #define LOCAL_ANSWER_TAKEN 1
 #define LOCAL_ANSWER_REFUSED 2
 
-/* Magic of a hello that asks for a descriptor, whose number is in ring_bytes; such a hello comes
- * without a memfd. */
+/* Magic of a hello that asks for a descriptor. ring_bytes is then the descriptor's number, and no
+ * memfd comes with the hello. */
 #define LOCAL_FETCH_MAGIC 0x3166676e69727874ull
 
-/* The first message on the socket, sent with the memfd. It is in native byte order, because both
- * ends are on one host. */
+/* The first message of the dialler, sent with the memfd if it is for a channel. It is in native
+ * byte order, because both ends are on one host. */
 struct local_hello {
 	uint64_t magic;
 	uint32_t version, epoch;
@@ -137,13 +138,13 @@ struct local_hello {
 static_assert(sizeof(struct local_hello) == 64, "hello without padding");
 
 struct sockaddr_un;
-/* Connects to the listener of that name and checks that the listener belongs to our user. */
+/* Connects to the listener called `name` and checks that it belongs to this process's user. */
 tcpx_status local_dial_socket(const char *name, int *out_fd);
-/* Whether the other end of a unix socket belongs to our user; *out_uid: its user. Both ends use
- * this check. Root is a user like any other: otherwise one end could allow a channel that the
- * other end refuses. */
+/* Whether the other end of a unix socket belongs to this process's user; *out_uid is its user. Both
+ * ends check this. Root is treated like any other user; otherwise one end could allow a channel
+ * that the other end refuses. */
 bool local_same_user(int fd, unsigned *out_uid);
-/* Builds the abstract unix address of a name; returns the length of the address. */
+/* Builds the abstract unix address for a name; returns the length of the address. */
 unsigned local_address(const char *name, struct sockaddr_un *out_addr);
 
 #endif

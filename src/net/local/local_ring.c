@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The two-copy ring: copies bytes into our outgoing ring and out of the peer's, and takes up loans
- * at their places between the bytes. */
+/* Sends and receives on a same-host channel: copies bytes into this side's ring and out of the
+ * peer's ring, and makes and reads loans at their positions in the stream. */
 #include <errno.h>
 
 #include "base/law.h"
@@ -9,8 +9,8 @@
 
 #define PEER_CHECK_EVERY 256 /* calls without progress between two checks of the socket */
 
-/* The peer's cursor is untrusted: it may neither decrease nor claim more bytes than the ring
- * has. */
+/* The peer's cursor is untrusted: it must not decrease, and it must not claim more bytes than the
+ * ring has. */
 uint64_t local_readable(struct local_chan *chan)
 {
 	uint64_t head = atomic_load_explicit(&chan->in->head, memory_order_seq_cst);
@@ -35,14 +35,15 @@ uint64_t local_room(struct local_chan *chan)
 	return chan->ring_bytes - (chan->tx.head - tail);
 }
 
-/* Publishes tx.head. Wakes the consumer if it sleeps and as many bytes are there as it waits
- * for. */
+/* Publishes tx.head. Wakes the consumer if it sleeps and the ring holds the number of bytes that it
+ * waits for. */
 static void publish_head(struct local_chan *chan)
 {
 	uint32_t wait;
 
-	/* The cursor is stored before wait is read. The consumer stores wait before it reads the
-	 * cursor. So this side sees wait, or the consumer sees the new cursor. */
+	/* This side stores the cursor and then reads the wait word; the consumer stores the wait
+	 * word and then reads the cursor. So this side sees the wait word, or the consumer sees the
+	 * new cursor. */
 	atomic_store_explicit(&chan->out->head, chan->tx.head, memory_order_seq_cst);
 	wait = atomic_load_explicit(&chan->out->tail_wait, memory_order_seq_cst);
 	if (wait && chan->tx.head - chan->tx.tail_seen >= wait)
@@ -66,8 +67,9 @@ static size_t smaller_size(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Copies n bytes, for which the ring has room, from src to the position of tx.head, around the end
- * of the ring, and moves tx.head. Returns how many: fewer if src has vanished. */
+/* Copies n bytes from src into the ring at tx.head, wraps at the end of the ring, and advances
+ * tx.head. The ring must have room for n bytes. Returns the number of bytes copied, which is less
+ * than n if src can no longer be read. */
 static size_t ring_put(struct local_chan *chan, const uint8_t *src, size_t n)
 {
 	size_t at = chan->tx.head & (chan->ring_bytes - 1);
@@ -85,8 +87,9 @@ static size_t ring_put(struct local_chan *chan, const uint8_t *src, size_t n)
 	return n;
 }
 
-/* Copies n bytes, which the ring has, from the position of rx.tail to dst and moves rx.tail.
- * Returns how many: fewer if dst has vanished. */
+/* Copies n bytes from the ring at rx.tail to dst, wraps at the end of the ring, and advances
+ * rx.tail. The ring must contain n bytes. Returns the number of bytes copied, which is less than n
+ * if dst can no longer be written. */
 static size_t ring_get(struct local_chan *chan, uint8_t *dst, size_t n)
 {
 	size_t at = chan->rx.tail & (chan->ring_bytes - 1);
@@ -104,7 +107,7 @@ static size_t ring_get(struct local_chan *chan, uint8_t *dst, size_t n)
 	return n;
 }
 
-/* Returns the status with which sending has ended; 0: it has not. */
+/* Returns the status with which sending has ended, or 0 if it has not ended. */
 static tcpx_status tx_status(struct local_chan *chan)
 {
 	int end = atomic_load_explicit(&chan->end, memory_order_acquire);
@@ -116,8 +119,8 @@ static tcpx_status tx_status(struct local_chan *chan)
 	return (tcpx_status)end;
 }
 
-/* Called when nothing can be sent. Returns IN_PROGRESS, or the status with which the channel
- * ended. back: the owner was asleep before this call. */
+/* Called when nothing can be sent. Returns IN_PROGRESS, or the status with which the channel ended.
+ * `back` is 1 if the owner slept before this call. */
 static tcpx_status tx_blocked(struct local_chan *chan, int back)
 {
 	tcpx_status end;
@@ -130,8 +133,9 @@ static tcpx_status tx_blocked(struct local_chan *chan, int back)
 	return end ? end : TCPX_IN_PROGRESS;
 }
 
-/* Copies as many of n bytes as fit, and publishes the cursor after each LOCAL_PIECE; *published:
- * the cursor published last. Returns how many. tx.put_failed: src has vanished. */
+/* Copies as many of n bytes as fit into the ring. Publishes tx.head after each LOCAL_PIECE bytes
+ * and sets *published to the value published last. Returns the number of bytes copied. Sets
+ * tx.put_failed if src can no longer be read. */
 static size_t ring_put_bytes(struct local_chan *chan, const uint8_t *src, size_t n,
 			     uint64_t *published)
 {
@@ -162,8 +166,8 @@ static size_t ring_put_bytes(struct local_chan *chan, const uint8_t *src, size_t
 	return n - left;
 }
 
-/* Lends (lend 1) or copies as much of iov as fits. skip: how many bytes at the beginning of iov
- * an earlier call has put already. */
+/* Copies as much of iov as fits into the ring. If `lend` is 1, lends large pieces instead. `skip`
+ * is the number of bytes at the beginning of iov that earlier calls have already copied or lent. */
 static void put_pieces(struct local_chan *chan, const struct iovec *iov, int niov, uint64_t skip,
 		       int lend)
 {
@@ -177,7 +181,7 @@ static void put_pieces(struct local_chan *chan, const struct iovec *iov, int nio
 		if (lend && left >= LOCAL_LEND_MIN && local_loan_may(chan)) {
 			if (local_loan_make(chan, src, left))
 				continue;
-			/* an entry becomes free when a loan ends: wait for that */
+			/* no entry is free: stop here, because the end of a loan frees one */
 			if (local_lent_count(chan))
 				break;
 		}
@@ -191,8 +195,9 @@ static void put_pieces(struct local_chan *chan, const struct iovec *iov, int nio
 		local_bell_ring(chan, &chan->out->tail_wait);
 }
 
-/* Sends iov, lending its large pieces if lend is 1. *out_bytes counts the bytes whose memory
- * belongs to the caller again, also of earlier calls; the caller offers all others again. */
+/* Sends iov. If `lend` is 1, lends its large pieces. *out_bytes counts the bytes, also those taken
+ * by earlier calls, whose memory the peer no longer reads. The caller must offer all other bytes
+ * again. */
 static tcpx_status send_or_lend(struct local_chan *chan, const struct iovec *iov, int niov,
 				int lend, size_t *out_bytes)
 {
@@ -241,15 +246,15 @@ tcpx_status local_lend(struct net_chan *base, const struct iovec *iov, int niov,
 	return send_or_lend(chan, iov, niov, lend, out_bytes);
 }
 
-/* Returns the number of readable bytes of the ring before the place of the next loan. */
+/* Returns the number of readable bytes in the ring before the position of the next loan. */
 static uint64_t rx_avail(struct local_chan *chan)
 {
 	uint64_t there = chan->rx.head_seen - chan->rx.tail;
 
 	if (!there)
 		there = local_readable(chan);
-	/* The loan is looked for after the bytes: the producer publishes a loan before any byte
-	 * after it, so a loan before these bytes is seen. */
+	/* The bytes are counted before the loan is looked up. The producer publishes a loan before
+	 * any byte that follows it, so a loan in front of these bytes is always found. */
 	if (chan->rx.borrow && local_loan_look(chan) && chan->rx.loan.at - chan->rx.tail < there)
 		there = chan->rx.loan.at - chan->rx.tail;
 	return there;
@@ -262,8 +267,8 @@ static int loan_at_cursor(const struct local_chan *chan)
 }
 
 /* Called when the ring is empty. Returns IN_PROGRESS, or the status with which the channel ended.
- * TCPX_OK: the peer has ended, but bytes or a loan of it are there to be received. back: the
- * owner was asleep before this call. */
+ * Returns OK if the peer has closed the channel but bytes or a loan of the peer can still be
+ * received. `back` is 1 if the owner slept before this call. */
 static tcpx_status rx_empty(struct local_chan *chan, int back)
 {
 	int gone, end;
@@ -274,8 +279,8 @@ static tcpx_status rx_empty(struct local_chan *chan, int back)
 		local_peer_closed(chan);
 	else if (back || ++chan->rx.empty_count % PEER_CHECK_EVERY == 0)
 		local_peer_check(chan);
-	/* The peer published its last bytes before it ended, so the ring is checked once more
-	 * after its end was seen. */
+	/* The peer publishes its last bytes before it closes the channel, so the ring is checked
+	 * once more after the close was seen. */
 	gone = atomic_load_explicit(&chan->gone, memory_order_acquire);
 	if (gone && (rx_avail(chan) || loan_at_cursor(chan)))
 		return TCPX_OK;
@@ -285,9 +290,9 @@ static tcpx_status rx_empty(struct local_chan *chan, int back)
 	return end ? (tcpx_status)end : TCPX_IN_PROGRESS;
 }
 
-/* See net_ops.recv. Copies the bytes that the ring has before the next loan; publishes rx.tail
- * after each LOCAL_PIECE, so that the producer can go on. Reads the loan itself only in a call
- * that begins at it, so that torn bytes are never returned together with others. */
+/* See net_ops.recv. Copies the bytes of the ring up to the next loan, and publishes rx.tail after
+ * each LOCAL_PIECE bytes, so that the producer can continue. Reads a loan only in a call that
+ * begins at the loan, so that torn bytes are never returned together with others. */
 tcpx_status local_recv(struct net_chan *base, const struct iovec *iov, int niov, size_t *out_bytes)
 {
 	struct local_chan *chan = (struct local_chan *)base;
@@ -332,7 +337,7 @@ tcpx_status local_recv(struct net_chan *base, const struct iovec *iov, int niov,
 			left -= got;
 			avail -= got;
 			if (got < n)
-				goto out; /* memory of iov has vanished */
+				goto out; /* the buffer can no longer be written */
 			if (chan->rx.tail - published == LOCAL_PIECE) {
 				publish_tail(chan);
 				published = chan->rx.tail;

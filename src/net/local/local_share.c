@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the consumer reads loans. If both ends are in one process: by memcpy. That they are is
- * proven by the pid that the kernel reports for the socket, and by a table in this process; the
- * loans are in private memory, where no other process can write an address. Between two processes
- * with TCPX_ONE_COPY on both sides: by process_vm_readv, after the consumer has found the
- * producer's secret in the producer's memory. Otherwise, and until the secret is found, there are
- * no loans and bytes go through the ring.
+ * Decides how the consumer reads loans. If both ends are in one process, it reads by memcpy. The
+ * pid that the kernel reports for the socket and a table in this process prove that both ends are
+ * in it. The loans are then in private memory, where no other process can write an address. Between
+ * two processes that both have TCPX_ONE_COPY set, the consumer reads by process_vm_readv. Before
+ * that it must find the producer's secret in the producer's memory. In all other cases nothing is
+ * lent, and bytes go through the ring.
  */
 #include <errno.h>
 #include <poll.h>
@@ -29,33 +29,34 @@
 #include "sys/fd.h"
 #include "sys/fork.h"
 
-/* Identifies a channel in this process: by its memfd and fields of its hello. */
+/* Identifies a channel within this process by its memfd and fields of its hello. */
 struct direct_key {
 	uint64_t device, inode;
 	uint32_t channel, epoch;
 	uint8_t nonce[LOCAL_NONCE_BYTES];
 };
 
-/* What both ends share if they are in one process. */
+/* State that both ends share if they are in one process. */
 struct local_direct {
-	struct local_loans loans[2]; /* index: side of the producer */
-	struct list_node node; /* in table.waiting until the acceptor finds it; under table.lock */
+	struct local_loans loans[2]; /* index: the producer's side (0: dialler) */
+	struct list_node node; /* in table.waiting until the acceptor takes it; under table.lock */
 	struct direct_key key;
-	_Atomic uint32_t attached; /* 1: the acceptor has found it, so the dialler may lend too */
-	int refs;		   /* ends that have it; under table.lock */
+	_Atomic uint32_t attached; /* 1 if the acceptor has found this struct: both ends may lend */
+	int refs;		   /* number of ends that use this struct; under table.lock */
 };
 
-/* State of this process; a forked child starts with a new one. */
+/* State of this process. A forked child initialises it anew. */
 static struct {
 	pthread_mutex_t lock;
-	uint32_t generation;	  /* fork generation in which it was initialised */
-	int ready;		  /* 1: initialised */
-	struct list_node waiting; /* local_direct of diallers whose acceptor has not come yet */
-	uint8_t *secret;	  /* the first bytes of a page of its own; NULL: not made yet */
+	uint32_t generation;	  /* fork generation in which the table was initialised */
+	int ready;		  /* 1 if the table is initialised */
+	struct list_node waiting; /* list of local_direct that no acceptor has found yet */
+	uint8_t *secret;	  /* page that begins with the secret; NULL if not made yet */
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Initialises the table if needed and takes its lock. Only the control thread dials and handles
- * hellos, so no other thread is in this function when a forked child resets the table. */
+/* Initialises the table if needed and takes its lock. The first call in a forked child resets the
+ * table. No other thread is in this function then, because only the control thread dials and
+ * handles hellos. */
 static void table_lock(void)
 {
 	uint32_t generation = sys_fork_generation();
@@ -73,8 +74,8 @@ static void table_lock(void)
 	table.ready = 1;
 }
 
-/* Returns the page with the secret of this process, made on the first call. Forked children and
- * core dumps do not get its content. NULL: it cannot be made. */
+/* Returns a page that begins with the secret of this process, or NULL if it cannot be made. The
+ * first call makes the page. Forked children and core dumps do not get its content. */
 static const uint8_t *own_secret_page(void)
 {
 	size_t bytes = (size_t)sysconf(_SC_PAGESIZE);
@@ -97,7 +98,7 @@ static const uint8_t *own_secret_page(void)
 	return page;
 }
 
-/* Fills in the key of a channel; returns -1 if the memfd cannot be examined. */
+/* Fills in the key of a channel. Returns 0, or -1 if the memfd cannot be examined. */
 static int direct_key_make(int memfd, const struct local_hello *hello, struct direct_key *out_key)
 {
 	struct stat st;
@@ -113,7 +114,7 @@ static int direct_key_make(int memfd, const struct local_hello *hello, struct di
 	return 0;
 }
 
-/* Returns the pid of the process at the other end of the socket; 0: unknown. */
+/* Returns the pid of the process at the other end of the socket, or 0 if the pid is unknown. */
 static int peer_pid(int fd)
 {
 	struct ucred peer;
@@ -122,8 +123,8 @@ static int peer_pid(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) ? 0 : peer.pid;
 }
 
-/* Called if both ends are in this process: lends through direct, and reads the peer's loans
- * there. */
+/* Sets up loans that are read by memcpy, because both ends are in this process. `direct` holds the
+ * loans of both directions. */
 static void use_direct(struct local_chan *chan, struct local_direct *direct)
 {
 	chan->copy = COPY_DIRECT;
@@ -138,8 +139,9 @@ static struct local_header *shared_header(const struct local_chan *chan)
 	return (struct local_header *)chan->map->base;
 }
 
-/* Prepares loans between two processes, if TCPX_ONE_COPY is set: publishes the address of our
- * secret. This side lends once the peer has reported that it can read the secret. */
+/* Prepares loans between two processes if TCPX_ONE_COPY is set: publishes the address of this
+ * process's secret. This side lends only after the peer has reported that it can read the
+ * secret. */
 static void use_peer(struct local_chan *chan)
 {
 	struct local_offer *offer = &shared_header(chan)->offer[chan->side];
@@ -204,7 +206,8 @@ void local_share_accept(struct local_chan *chan, int memfd, const struct local_h
 		pthread_mutex_unlock(&table.lock);
 		explicit_bzero(&key, sizeof(key));
 	}
-	/* the dialler is another process, or another copy of the library in this one */
+	/* The dialler is in another process, or uses another copy of the library in this
+	 * process. */
 	if (!found) {
 		use_peer(chan);
 		if (chan->rx.probe_due)
@@ -231,8 +234,8 @@ void local_share_end(struct local_chan *chan)
 		free(direct);
 }
 
-/* Checks that the memory at the offered address can be read and has the peer's secret. Returns 0,
- * or an errno (ESRCH: another secret). */
+/* Checks that the peer's memory at the offered address can be read and contains the peer's secret.
+ * Returns 0, or an errno; ESRCH means that the memory does not contain the secret. */
 static int probe_peer_memory(struct local_chan *chan, const struct local_offer *offer)
 {
 	uint8_t seen[LOCAL_SECRET_BYTES];
@@ -283,8 +286,8 @@ int local_share_peer_gone(const struct local_chan *chan)
 		return gone;
 	}
 #endif
-	/* Another process may have got the peer's pid since the peer ended: then the lease only
-	 * lasts longer. */
+	/* Another process may have received the peer's pid after the peer ended. The lease then
+	 * only lasts longer. */
 	return kill(chan->pid, 0) && errno == ESRCH;
 }
 
@@ -295,8 +298,9 @@ void local_reading_set(struct net_chan *base, int on)
 	atomic_fetch_add(&shared_header(chan)->holds[chan->side], on ? 1u : UINT32_MAX);
 }
 
-/* The counter is untrusted: a peer that never decrements it keeps our memory from being
- * deregistered as long as the peer's process lives. That is what a lease allows. */
+/* Whether the peer reads memory of this side. The counter is untrusted: a peer that never
+ * decrements it prevents deregistration of this side's memory while the peer's process lives, which
+ * a lease allows. */
 int local_reading_peer(struct net_chan *base)
 {
 	struct local_chan *chan = (struct local_chan *)base;

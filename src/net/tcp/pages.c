@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sends pages by vmsplice into a pipe and splice from the pipe to the socket. No other call of
- * Linux sends user pages to a socket of the same host without a copy (MSG_ZEROCOPY copies on
- * loopback, docs/design/zerocopy.md). */
+/* Sends pages without a copy: vmsplice puts them into a pipe, and splice moves them from the pipe
+ * to the socket. No other call of Linux sends user pages to a socket of the same host without a
+ * copy; MSG_ZEROCOPY copies on loopback (docs/design/zerocopy.md). */
 #include "net/tcp/pages.h"
 
 #include <errno.h>
@@ -15,9 +15,9 @@
 #include "base/error.h"
 #include "sys/fd.h"
 
-/* size of the pipe: one chunk, if the chunk begins at a page boundary */
+/* size of the pipe in bytes: one chunk, if the chunk begins at a page boundary */
 #define PIPE_BYTES (512u << 10)
-#define PIPE_LEAST (64u << 10) /* a smaller pipe is not used */
+#define PIPE_LEAST (64u << 10) /* smallest usable pipe, in bytes */
 
 void tcp_pages_init(struct tcp_pages *pages)
 {
@@ -34,7 +34,8 @@ void tcp_pages_close(struct tcp_pages *pages)
 	pages->filled = 0;
 }
 
-/* Closes the pipe; this channel then sends everything by copies until it ends. */
+/* Closes the pipe. From now on this channel sends everything by copies. `what` is the reason, for
+ * the log. */
 static void fall_back_to_copies(struct tcp_pages *pages, const char *what)
 {
 	static struct log_limit limit;
@@ -45,8 +46,8 @@ static void fall_back_to_copies(struct tcp_pages *pages, const char *what)
 	pages->impossible = 1;
 }
 
-/* Opens the pipe if it is not open. Returns 0, or -1: it cannot be opened, or is too small,
- * because the kernel limits the pages that a user may have in pipes. */
+/* Opens the pipe if it is not open. Returns 0, or -1 if the pipe cannot be opened or is too small.
+ * The kernel limits the pages that a user may have in pipes. */
 static int pages_open(struct tcp_pages *pages, int sock)
 {
 	int size, flags, failed;
@@ -79,9 +80,9 @@ static int pages_open(struct tcp_pages *pages, int sock)
 	return 0;
 }
 
-/* Like splice, but without a SIGPIPE, since splice has no MSG_NOSIGNAL. splice calls the socket
- * for 16 pages at a time, so it may raise SIGPIPE also if it has moved a part of the bytes. A
- * SIGPIPE that was pending before stays pending. */
+/* Like splice, but raises no SIGPIPE; splice has no MSG_NOSIGNAL. splice calls the socket for 16
+ * pages at a time, so it can raise SIGPIPE even if it has moved some of the bytes. A SIGPIPE that
+ * was pending before the call stays pending. */
 static ssize_t splice_quietly(int from, int sock, size_t bytes, unsigned flags)
 {
 	const struct timespec now = {0, 0};
@@ -122,7 +123,7 @@ long tcp_pages_drain(struct tcp_pages *pages, int sock, int more)
 	if (n == 0 || (n < 0 && (errno == EINVAL || errno == ENOSYS || errno == EPERM))) {
 		fall_back_to_copies(
 			pages,
-			"splice to the socket failed"); /* the caller offers its bytes again */
+			"splice to the socket failed"); /* the caller offers the rest again */
 		return (long)sum;
 	}
 	if (n < 0 && sum)
@@ -130,8 +131,8 @@ long tcp_pages_drain(struct tcp_pages *pages, int sock, int more)
 	return n > 0 || sum ? (long)sum : -1;
 }
 
-/* Fills the empty pipe with the first bytes of the piece. Returns 0, or -1 if that is impossible;
- * the piece is then copied. If its memory is not mapped, that copy reports it. */
+/* Fills the empty pipe with the first bytes of the piece. Returns 0, or -1 if that is impossible.
+ * The caller then copies the piece instead; that copy also reports memory that is not mapped. */
 static int pages_fill(struct tcp_pages *pages, int sock, const struct iovec *piece)
 {
 	ssize_t put;
@@ -168,7 +169,7 @@ long tcp_pages_send(struct tcp_pages *pages, int sock, const struct iovec *piece
 		else
 			sum += (size_t)went;
 		if (went <= 0 || pages->filled || pages->err || pages->impossible)
-			break; /* the socket is full or has ended, or pages do not work */
+			break; /* the socket is full or closed, or pages do not work */
 	}
 	return (long)sum;
 }

@@ -7,29 +7,31 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#define TCP_PAGES_MIN (32u << 10) /* smaller pieces are cheaper to copy */
+#define TCP_PAGES_MIN (32u << 10) /* smallest piece that is sent without a copy, in bytes */
 
-/* Pages of the caller go into a pipe, and from there to the socket. Pages for which the socket has
- * no room stay in the pipe and are the next bytes of the stream. tx owner only. */
+/* The caller's pages go into a pipe, and from the pipe to the socket. Pages for which the socket
+ * has no room stay in the pipe; they are the next bytes of the stream. Only the tx owner accesses
+ * this struct. */
 struct tcp_pages {
-	int fd[2];	/* the pipe; -1: not made yet */
+	int fd[2];	/* the two ends of the pipe; -1 if it is not open */
 	size_t filled;	/* bytes in the pipe */
-	int impossible; /* 1: sending by pages does not work here, so everything is copied */
-	/* errno of an error that followed the bytes which the last call returned; 0: none. The
-	 * caller reads and clears it */
+	int impossible; /* 1 if sending by pages does not work, so that everything is copied */
+	/* errno of an error that occurred after the bytes that the last call returned, or 0. The
+	 * caller reads and clears this field. */
 	int err;
 };
 
 void tcp_pages_init(struct tcp_pages *pages);
 void tcp_pages_close(struct tcp_pages *pages);
 
-/* Sends the content of the pipe to the socket. more: further bytes follow at once. Returns the
- * number of bytes sent. -1: none, errno as of send. 0: none, because splice does not work here;
- * the pipe is closed, and impossible is set. */
+/* Sends the content of the pipe to the socket. `more` is not 0 if further bytes follow at once.
+ * Returns the number of bytes sent, or -1 with errno, as send does, if none were sent. If splice
+ * does not work, closes the pipe, sets `impossible`, and returns the bytes sent until then, which
+ * may be 0. */
 long tcp_pages_drain(struct tcp_pages *pages, int sock, int more);
 
-/* Sends the first bytes of a piece; the pipe may already contain some of them. Results as of
- * tcp_pages_drain. more: further bytes follow at once. */
+/* Sends the first bytes of a piece, some of which may be in the pipe already. `more` and the result
+ * are as for tcp_pages_drain. */
 long tcp_pages_send(struct tcp_pages *pages, int sock, const struct iovec *piece, int more);
 
 #endif

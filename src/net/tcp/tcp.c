@@ -23,21 +23,21 @@
 struct tcp_chan {
 	struct net_chan base;
 	int fd;
-	/* The status with which each direction ended, 0: not ended; accessed by the owner of that
-	 * direction only. */
+	/* Status with which each direction ended; 0 until then. Accessed only by the owner of the
+	 * direction. */
 	tcpx_status tx_end, rx_end;
-	/* The first failure of either direction; 0: none. The kernel reports a reset to one call
-	 * only; a call in the other direction then sees an orderly end. */
+	/* Status of the first failure in either direction, or 0. The kernel reports a reset to one
+	 * call only; a call in the other direction then sees an orderly end. */
 	_Atomic int lost;
-	_Atomic int down; /* 1: tcp_shutdown was called */
-	size_t mark;	  /* SO_RCVLOWAT in force, in bytes; rx owner */
+	_Atomic int down; /* 1 once tcp_shutdown was called */
+	size_t mark;	  /* current SO_RCVLOWAT, in bytes; for the rx owner */
 	struct tcp_pages pages;
 };
 
-/* Returns the status of a call that failed with this errno. IN_PROGRESS, INVALID: the channel
- * still works. Else it is lost, and *end is set to the returned status: the first failure of
- * either direction. If this is the first, it is DISCONNECTED after tcp_shutdown(), else the
- * status of the errno. */
+/* Returns the status of a call that failed with the errno `err`. After IN_PROGRESS and INVALID the
+ * channel still works. Otherwise the channel is lost, and *end is set to the returned status, which
+ * is that of the first failure in either direction. If this call is the first failure, the status
+ * is DISCONNECTED after tcp_shutdown(), else that of the errno. */
 static tcpx_status tcp_failed(struct tcp_chan *chan, int err, tcpx_status *end)
 {
 	tcpx_status status = net_status_errno(err);
@@ -53,7 +53,8 @@ static tcpx_status tcp_failed(struct tcp_chan *chan, int err, tcpx_status *end)
 	return status;
 }
 
-/* Turns the result of a send call into a status; n: bytes sent, or < 0 with errno. */
+/* Converts the result of a send call into a status. n is the number of bytes sent, or negative with
+ * errno set. */
 static tcpx_status tcp_sent(struct tcp_chan *chan, ssize_t n, size_t *out_bytes)
 {
 	if (n < 0)
@@ -75,7 +76,8 @@ static ssize_t tcp_copy(const struct tcp_chan *chan, const struct iovec *iov, in
 	return n;
 }
 
-/* Reports bytes that were sent; an error that followed them is returned by the next call. */
+/* Sets *out_bytes to the number of bytes sent. If an error followed these bytes, the next send
+ * returns it. */
 static tcpx_status tcp_paged(struct tcp_chan *chan, size_t bytes, size_t *out_bytes)
 {
 	if (chan->pages.err)
@@ -92,7 +94,8 @@ static tcpx_status tcp_send(struct net_chan *base, const struct iovec *iov, int 
 	law_free("tcp_send");
 	if (chan->tx_end)
 		return chan->tx_end;
-	/* The rest of a held piece that is in the pipe comes first, whatever iov begins with. */
+	/* If the pipe still contains bytes of a held piece, they come first, whatever iov begins
+	 * with. */
 	if (chan->pages.filled) {
 		long went = tcp_pages_drain(&chan->pages, chan->fd, 0);
 
@@ -104,8 +107,8 @@ static tcpx_status tcp_send(struct net_chan *base, const struct iovec *iov, int 
 	return tcp_sent(chan, tcp_copy(chan, iov, niov, 0), out_bytes);
 }
 
-/* The pieces that one step of tcp_send_held sends: one held piece by its pages, or all pieces up to
- * the next such piece by a copy. */
+/* The pieces that one step of tcp_send_held sends: either one held piece by its pages, or all
+ * pieces before the next such piece by a copy. */
 struct tcp_part {
 	size_t bytes;
 	int niov; /* number of pieces */
@@ -128,8 +131,8 @@ static struct tcp_part next_part(const struct iovec *iov, int niov, int at, int 
 	return part.niov ? part : (struct tcp_part){iov[at].iov_len, 1, 1};
 }
 
-/* See net_zerocopy_ops.send_held. Sends part by part until the socket is full. If sending by pages
- * does not work, everything is copied. */
+/* See net_zerocopy_ops.send_held. Sends one part after another until the socket is full. If sending
+ * by pages does not work, everything is copied. */
 static tcpx_status tcp_send_held(struct net_chan *base, const struct iovec *iov, int niov,
 				 int first, int held, size_t *out_bytes)
 {
@@ -145,8 +148,8 @@ static tcpx_status tcp_send_held(struct net_chan *base, const struct iovec *iov,
 	while (at < niov && !pages->impossible && !pages->err) {
 		struct tcp_part part = next_part(iov, niov, at, first, held);
 
-		/* the pipe holds a part of the first piece; its rest may be shorter than
-		 * TCP_PAGES_MIN */
+		/* The pipe contains bytes of the first piece, so this piece goes by pages even if
+		 * its rest is shorter than TCP_PAGES_MIN. */
 		if (pages->filled)
 			part = (struct tcp_part){iov[at].iov_len, 1, 1};
 		if (part.by_pages)
@@ -169,7 +172,7 @@ static tcpx_status tcp_send_held(struct net_chan *base, const struct iovec *iov,
 	return tcp_paged(chan, sum, out_bytes);
 }
 
-/* Called when receiving has ended; returns why. */
+/* Called when receiving has ended. Returns the status that says why. */
 static tcpx_status tcp_eof(struct tcp_chan *chan)
 {
 	int lost = atomic_load_explicit(&chan->lost, memory_order_acquire);
@@ -198,9 +201,9 @@ static tcpx_status tcp_recv(struct net_chan *base, const struct iovec *iov, int 
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return tcp_failed(chan, errno, &chan->rx_end);
-	/* shutdown may have been called during recvmsg. The peer then sees the end of this channel
-	 * (tcp_ended) and may have reused the memory of bytes that it sent, so these bytes are not
-	 * valid. */
+	/* Another thread may have called shutdown during recvmsg. The peer then sees the end of
+	 * this channel (tcp_ended) and may have reused memory that it was still sending, so the
+	 * received bytes are not valid. */
 	if (n == 0 || atomic_load_explicit(&chan->down, memory_order_acquire))
 		return tcp_eof(chan);
 	*out_bytes = (size_t)n;
@@ -211,8 +214,8 @@ static int tcp_arm(struct net_chan *base, int want_recv, int want_send, uint32_t
 {
 	struct tcp_chan *chan = (struct tcp_chan *)base;
 
-	/* Readiness of sockets is level-triggered, so nothing needs to be checked again before a
-	 * sleep. */
+	/* The readiness of sockets is level-triggered, so the caller may sleep without a second
+	 * check. */
 	*out_events = (want_recv > 0 ? EPOLLIN : 0u) | (want_send > 0 ? EPOLLOUT : 0u);
 	return atomic_load_explicit(&chan->down, memory_order_acquire);
 }
@@ -248,8 +251,9 @@ static void tcp_shutdown(struct net_chan *base)
 		shutdown(chan->fd, SHUT_RDWR);
 }
 
-/* See net_zerocopy_ops.intact. After a reset the receive queue still has earlier bytes. Those of a
- * peer on this host refer to the peer's pages, which it may have changed by now. */
+/* See net_zerocopy_ops.intact. After a reset the receive queue may still contain earlier bytes.
+ * If the peer is on this host, these bytes lie in the peer's pages, which the peer may have
+ * changed. */
 static int tcp_intact(const struct net_chan *base)
 {
 	struct pollfd pfd = {.fd = ((const struct tcp_chan *)base)->fd};
@@ -257,11 +261,11 @@ static int tcp_intact(const struct net_chan *base)
 	return poll(&pfd, 1, 0) <= 0;
 }
 
-/* See net_zerocopy_ops.ended: whether the FIN or the reset of the peer has arrived. The peer sends
- * a FIN only by shutdown, after which its recv returns nothing. */
+/* See net_zerocopy_ops.ended. Returns whether the FIN or the reset of the peer has arrived. The
+ * peer sends a FIN only by shutdown, and its recv returns no bytes after that. */
 static int tcp_ended(const struct net_chan *base)
 {
-	/* value in the kernel; CLOSE, CLOSE_WAIT, LAST_ACK and CLOSING are larger */
+	/* TCP_TIME_WAIT of the kernel; CLOSE, CLOSE_WAIT, LAST_ACK and CLOSING are larger */
 	enum { TIME_WAIT = 6 };
 	struct tcp_info info = {0};
 	socklen_t len = sizeof(info.tcpi_state);
@@ -270,8 +274,8 @@ static int tcp_ended(const struct net_chan *base)
 	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) || info.tcpi_state >= TIME_WAIT;
 }
 
-/* See net_zerocopy_ops.purge. Connecting to AF_UNSPEC resets the connection; if that fails, close
- * does. */
+/* See net_zerocopy_ops.purge. Connecting to AF_UNSPEC resets the connection. If that fails, the
+ * socket is set up so that close resets it. */
 static void tcp_purge(struct net_chan *base)
 {
 	const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
