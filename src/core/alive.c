@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Judges whether a peer lives: suspect, recovered, silent, stopped. */
+/* Judges whether a peer is alive, suspect, recovered, silent or stopped (core_alive_verdict). */
 #include "core/alive.h"
 
 static int64_t alive_later(int64_t a, int64_t b)
@@ -12,8 +12,8 @@ static int64_t alive_sooner(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* Returns the time between two heartbeats that this side sends. At least three fit into silent_ns,
- * so the peer does not mistake one lost or late heartbeat for silence. */
+/* Returns the time between two heartbeats that this side sends. At least three such times fit into
+ * silent_ns, so that one lost or late heartbeat is not taken for silence. */
 static int64_t alive_beat_ns(const struct core_alive *alive)
 {
 	return alive_sooner(CORE_ALIVE_BEAT_NS, alive->cfg.silent_ns / 3);
@@ -62,8 +62,8 @@ void core_alive_sent(struct core_alive *alive, int64_t now_ns)
 
 void core_alive_sample(struct core_alive *alive, int64_t now_ns, bool unacked, bool progress)
 {
-	/* An acknowledgement arrived: the socket reports it, or nothing is unacknowledged any
-	 * more. */
+	/* An acknowledgement has arrived if the sockets report one, or if bytes were sent before
+	 * and all of them are acknowledged now. */
 	if (progress || (!unacked && alive->unacked_sent))
 		alive->acked_ns = alive_later(alive->acked_ns, now_ns);
 	if (!unacked)
@@ -75,9 +75,9 @@ bool core_alive_beat_due(const struct core_alive *alive, int64_t now_ns)
 	return !alive->dead && now_ns - alive->sent_ns >= alive_beat_ns(alive);
 }
 
-/* The earliest time at which the verdict may change if nothing arrives until then. heard: the
- * time from which the peer's silence is counted; sign: the same if acknowledgements of its kernel
- * count as well. */
+/* Returns the earliest time at which the verdict may change if nothing arrives until then. The
+ * peer's silence is counted from `heard` or, if acknowledgements of its kernel count as well, from
+ * `sign`. */
 static int64_t alive_next_change(const struct core_alive *alive, int64_t heard, int64_t sign)
 {
 	int64_t due = sign + alive->cfg.silent_ns;
@@ -95,8 +95,8 @@ enum core_alive_verdict core_alive_tick(struct core_alive *alive, int64_t now_ns
 	int64_t heard, sign;
 
 	if (now_ns - alive->due_ns > CORE_ALIVE_STALL_NS) {
-		/* This process was stopped: it may not yet have read what the peer sent
-		 * meanwhile. */
+		/* This process was stopped. It may not yet have read what the peer sent during that
+		 * time. */
 		alive->pause_ns = alive_later(alive->pause_ns, now_ns);
 		alive->stalls++;
 	}
@@ -108,7 +108,8 @@ enum core_alive_verdict core_alive_tick(struct core_alive *alive, int64_t now_ns
 		verdict = alive->dead = CORE_ALIVE_DEAD_SILENT;
 	} else if (alive->cfg.stopped_ns > 0 && now_ns - heard >= alive->cfg.stopped_ns &&
 		   now_ns - alive->acked_ns < alive->cfg.suspect_ns) {
-		/* Without a recent acknowledgement only silent_ns decides. */
+		/* The peer's kernel has acknowledged something recently. Otherwise only silent_ns
+		 * would end the peer. */
 		verdict = alive->dead = CORE_ALIVE_DEAD_STOPPED;
 	} else if (now_ns - heard >= alive->cfg.suspect_ns) {
 		if (!alive->suspect) {
@@ -118,7 +119,8 @@ enum core_alive_verdict core_alive_tick(struct core_alive *alive, int64_t now_ns
 		}
 		alive->suspect = true;
 	} else if (alive->suspect && alive->heard_ns >= alive->suspected_ns) {
-		/* only bytes from the peer end the suspicion; a later pause_ns does not */
+		/* Bytes arrived after the peer became suspect. A change of pause_ns alone does not
+		 * end the suspicion. */
 		alive->suspect = false;
 		verdict = CORE_ALIVE_RECOVERED;
 	}

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a peer still lives, judged from what it sends and from TCP's acknowledgements. Pure: time
- * is an argument, and the caller reads the sockets.
+ * Judges whether a peer is alive, from what the peer sends and from TCP's acknowledgements. The
+ * code does no I/O: time is an argument, and the caller reads the sockets.
  *
- *   silent   nothing arrives and its kernel acknowledges nothing: the network or the host is gone
- *   stopped  its kernel acknowledges, but the process sends nothing: it is stopped, or hangs
- *   slow     heartbeats arrive, data does not move: never a reason to give the peer up
+ *   silent   nothing arrives, and the peer's kernel acknowledges nothing: the network or the host
+ *            has failed
+ *   stopped  the peer's kernel acknowledges, but the process sends nothing: it is stopped or hangs
+ *   slow     heartbeats arrive, but no data: never a reason to end the peer
  *
- * If our own timer was late by more than a second, we were stopped, not the peer, and silence is
- * counted anew from that moment. None is counted during a pause that the peer announced.
+ * If our own timer fires more than a second late, this process was stopped, not the peer. Silence
+ * is then counted from that moment. A pause that the peer announced does not count as silence.
  */
 #ifndef CORE_ALIVE_H
 #define CORE_ALIVE_H
@@ -16,28 +17,29 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CORE_ALIVE_BEAT_NS 1000000000LL	   /* longest time between two heartbeats */
+#define CORE_ALIVE_BEAT_NS 1000000000LL	   /* longest time between two heartbeats of this side */
 #define CORE_ALIVE_SUSPECT_NS 3000000000LL /* default of suspect_ns */
-/* if our own timer fires so much later than it was set to, our process was stopped */
+/* if our own timer fires this much too late, our process was stopped */
 #define CORE_ALIVE_STALL_NS 1000000000LL
-#define CORE_ALIVE_PAUSE_MAX_NS 600000000000LL /* longest pause a peer may announce */
+#define CORE_ALIVE_PAUSE_MAX_NS 600000000000LL /* longest announced pause that counts */
 
 struct core_alive_config {
-	/* a peer that sent nothing for so long is suspect; 0: CORE_ALIVE_SUSPECT_NS; a value above
-	 * one of the next two (if that is > 0) is lowered to it */
+	/* A peer that has sent nothing for this long is suspect. 0 means CORE_ALIVE_SUSPECT_NS. A
+	 * value above silent_ns, or above stopped_ns if that is > 0, is lowered to it. */
 	int64_t suspect_ns;
-	int64_t silent_ns; /* no sign of life for so long ends the peer; > 0 */
-	/* a peer that sent nothing for so long, while its kernel acknowledges, ends; 0: never, as
-	 * debuggers need it */
+	/* a peer that neither sends nor acknowledges for this long is dead; must be > 0 */
+	int64_t silent_ns;
+	/* A peer that sends nothing for this long, although its kernel acknowledges, is dead. 0
+	 * means never, which allows a debugger to stop the peer. */
 	int64_t stopped_ns;
 };
 
 enum core_alive_verdict {
 	CORE_ALIVE_OK = 0,
 	CORE_ALIVE_SUSPECT,	 /* the peer has sent nothing for suspect_ns; returned once */
-	CORE_ALIVE_RECOVERED,	 /* a suspect was heard again; returned once */
-	CORE_ALIVE_DEAD_SILENT,	 /* `silent` (see above); later calls return it, too */
-	CORE_ALIVE_DEAD_STOPPED, /* `stopped` (see above); later calls return it, too */
+	CORE_ALIVE_RECOVERED,	 /* bytes from a suspect peer arrived; returned once */
+	CORE_ALIVE_DEAD_SILENT,	 /* silent, as defined above; later calls return it as well */
+	CORE_ALIVE_DEAD_STOPPED, /* stopped, as defined above; later calls return it as well */
 };
 
 struct core_alive {
@@ -45,41 +47,42 @@ struct core_alive {
 	int64_t heard_ns; /* when the last bytes from the peer arrived */
 	int64_t acked_ns; /* when the peer's kernel last acknowledged something */
 	int64_t sent_ns;  /* when our last frame left on the control link */
-	/* silence is counted from this time on, if it is later than the last sign of life */
+	/* the peer's silence is counted from this time or from heard_ns, whichever is later */
 	int64_t pause_ns;
 	int64_t suspected_ns; /* when the peer became suspect */
-	int64_t due_ns;	      /* the time that the last core_alive_tick() asked to be called at */
-	/* unacked_sent: we sent something, and since then no sample found everything
-	 * acknowledged */
+	int64_t due_ns;	      /* latest time for the next core_alive_tick() */
+	/* `unacked_sent` is set when a frame is sent, and cleared when a sample finds nothing
+	 * unacknowledged */
 	bool suspect, unacked_sent;
-	enum core_alive_verdict dead; /* the verdict, once it is final; else 0 */
+	enum core_alive_verdict dead; /* the final verdict; 0 while there is none */
 	/* how often our own timer was late, and how often the peer became suspect */
 	uint64_t stalls, suspicions;
 };
 
 void core_alive_init(struct core_alive *alive, const struct core_alive_config *cfg, int64_t now_ns);
 
-/* Bytes arrived from the peer, on any channel. */
+/* Called when bytes arrive from the peer, on any channel. */
 void core_alive_heard(struct core_alive *alive, int64_t now_ns);
 
-/* A heartbeat arrived; it also ends an announced pause. */
+/* Called when a heartbeat arrives. Also ends an announced pause. */
 void core_alive_heard_beat(struct core_alive *alive, int64_t now_ns);
 
-/* The peer announced that it will be silent for length_ns. */
+/* Called when the peer announces that it will be silent for length_ns. */
 void core_alive_heard_pause(struct core_alive *alive, int64_t now_ns, int64_t length_ns);
 
-/* A frame left on the control link; it counts as a heartbeat. */
+/* Called when a frame leaves on the control link. Every such frame counts as a heartbeat. */
 void core_alive_sent(struct core_alive *alive, int64_t now_ns);
 
-/* What TCP_INFO says of all our sockets to the peer. unacked: sent bytes wait for an
- * acknowledgement; progress: an acknowledgement arrived since the last call. */
+/* Records what TCP_INFO says of all our sockets to the peer. `unacked`: sent bytes wait for an
+ * acknowledgement. `progress`: an acknowledgement arrived since the last call. */
 void core_alive_sample(struct core_alive *alive, int64_t now_ns, bool unacked, bool progress);
 
-/* Whether this side must send a heartbeat now. False after a verdict that the peer is dead. The
- * caller sends the heartbeat and calls core_alive_sent(). */
+/* Whether this side must send a heartbeat now; false once the peer is dead. The caller sends the
+ * heartbeat and calls core_alive_sent(). */
 bool core_alive_beat_due(const struct core_alive *alive, int64_t now_ns);
 
-/* Judges the peer; call core_alive_sample() first. *out_due: when to call again at the latest. */
+/* Judges the peer. The caller calls core_alive_sample() first, and calls this function again at
+ * *out_due at the latest. */
 enum core_alive_verdict core_alive_tick(struct core_alive *alive, int64_t now_ns, int64_t *out_due);
 
 #endif

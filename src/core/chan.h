@@ -26,57 +26,61 @@ enum core_chan_state {
  * calls. */
 struct core_io {
 	bool busy;    /* a frame is under way */
-	bool in_call; /* the transport has the buffers */
-	/* its bytes are given up: the rest is sent from or received into scratch memory */
+	bool in_call; /* a call of the transport uses the buffers */
+	/* the frame's bytes are given up: the rest is sent from, or received into, scratch
+	 * memory */
 	bool aborted;
-	/* the reference count of `xfer`, `resp` or `note`, in which this frame counts
-	 * 1; NULL: none */
+	/* points to the reference count of `xfer`, `resp` or `note`, in which this frame counts 1;
+	 * NULL if there is none */
 	uint32_t *refs;
-	/* whose memory the frame uses; at most one of xfer, read response and note is set */
+	/* whose memory the frame uses; at most one of `xfer`, `resp` and `note` is set */
 	struct core_xfer *xfer;
 	struct core_resp *resp;
-	/* receiving: bytes of staging that this frame took and has not handed to a commit */
+	/* receiving: bytes of staging that the frame occupies, until their copy to the destination
+	 * begins */
 	uint32_t staged;
 	struct core_note *note;
 };
 
 /* Arriving notifications that belong to the DATA frame directly before them (piggyback.c). */
 struct core_piggyback {
-	/* the last DATA frame that carried a whole WRITE, and its transfer; 0: none */
+	/* sequence of the last DATA frame that carried a whole WRITE, and the WRITE's id; 0 if
+	 * there was none */
 	uint64_t write_seq, write_xfer;
-	bool write_ok; /* the bytes of that WRITE are applied */
-	/* the notification of that WRITE while its frame arrives; else NULL */
+	bool write_ok; /* the bytes of the WRITE write_xfer are applied */
+	/* the notification of the WRITE write_xfer, while the notification arrives; otherwise
+	 * NULL */
 	struct core_notify_in *arriving;
-	/* core_notify_in: arrived whole, while the bytes of their WRITEs are still being copied */
+	/* list of core_notify_in: complete notifications whose WRITEs are still being copied */
 	struct list_node waiting;
 };
 
 /* The fences of a lost channel: the one that we sent and the peer's. */
 struct core_fence {
-	bool sent, got; /* sent: our fence left; got: the peer's arrived */
-	/* the peer's fence says that it has applied our frames up to this sequence */
+	bool sent, got; /* our fence was sent; the peer's fence arrived */
+	/* the peer's fence says that our frames up to this sequence are applied */
 	uint64_t applied;
 };
 
 struct core_chan {
 	enum core_chan_state state;
 	uint32_t index, epoch;
-	/* core_tx_next found nothing to send; whoever queues work must kick the channel */
+	/* core_tx_next() found nothing to send; code that queues work must kick the channel */
 	bool idle;
-	/* the call of the sender (tx) or the receiver (rx) lasts beyond the channel's stop:
+	/* a send (tx) or receive (rx) call is still under way although the channel is stopped:
 	 * core_chan_stays() */
 	bool tx_stays, rx_stays;
 	/* Sending. */
 	struct core_inflight inflight;
 	struct core_io tx;
-	uint64_t tx_seq;   /* sequence of the frame under way; 0: it has none */
-	uint32_t tx_bytes; /* bytes of its payload */
-	bool tx_torn;	   /* core_tx_torn() has counted it as aborted */
+	uint64_t tx_seq;   /* sequence of the frame under way; 0 if it has none */
+	uint32_t tx_bytes; /* payload bytes of the frame under way */
+	bool tx_torn;	   /* core_tx_torn() was called for the frame under way */
 	/* Receiving. */
 	struct core_rxseq rxseq;
 	struct core_io rx;
 	struct frame rx_frame; /* header of the frame under way */
-	uint32_t commits;      /* staged chunks that are being copied to their destination */
+	uint32_t commits;      /* chunks that are being copied to their destination */
 	struct core_piggyback piggyback;
 	struct core_fence fence;
 };

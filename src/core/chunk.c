@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an acknowledgement, a refusal and the loss of the channel mean for a frame in flight. */
+/* What happens to a frame in flight when it is acknowledged or refused, or when its channel is
+ * lost. */
 #include "core/link_priv.h"
 
 #include <string.h>
 
-/* Whether something on this side waits for the acknowledgement of a frame of the job: a request,
- * memory, a flush, or the READ credit of the peer if little of it is left. */
+/* Whether this side needs an acknowledgement for a frame of the job: to end a request or a flush,
+ * to free memory, or to return READ credit to the peer before little of it is left. */
 static bool chunk_needs_ack(const struct core_link *link, const struct core_job *job)
 {
 	if (!job)
 		return false;
 	if (job->fills && !job->small)
-		return true; /* the staging memory of its source is free only then */
+		return true; /* the acknowledgement frees the staging memory of the source */
 	if (job->path != CORE_PATH_STREAM && job->kind != CORE_JOB_REQUEST)
 		return true;
 	switch (job->kind) {
@@ -20,9 +21,9 @@ static bool chunk_needs_ack(const struct core_link *link, const struct core_job 
 	case CORE_JOB_NOTE:
 		return link->notify.flush ||
 		       LIST_ENTRY(job, const struct core_note, job)->xfer != NULL;
-	/* A read response: the peer's READ counts its bytes itself. So one that is small and not
-	 * marked by_prio needs no acknowledgement, unless a quarter of the READs that our hello
-	 * allows the peer are being served. */
+	/* A read response. The peer counts the bytes of its READ itself, so a small response that
+	 * is not marked by_prio needs an acknowledgement only if a quarter or more of the peer's
+	 * READ credit is in use. */
 	case CORE_JOB_RESP:
 		return !job->small || job->by_prio ||
 		       link->npushes * 4 >= link->cfg.credit_in[FRAME_CREDIT_READ];
@@ -32,7 +33,7 @@ static bool chunk_needs_ack(const struct core_link *link, const struct core_job 
 }
 
 /* Gives the frame the channel's next sequence, puts it into the channel's ring, and decides whether
- * it asks for an acknowledgement. job: what the frame is cut of; NULL: a frame without a job. The
+ * the frame asks for an acknowledgement. `job` is the job that the frame is cut from, or NULL. The
  * ring must have a free place. */
 struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan,
 				  struct frame *frame, struct core_job *job)
@@ -65,10 +66,10 @@ struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan
 	if (job)
 		job->inflight++;
 	inflight->ack_needed |= needed;
-	/* The last frame that a transfer puts on a channel asks, so that the transfer's end needs
-	 * no extra frame. With less than a chunk for each channel left to cut, any frame may be the
-	 * last one. If the notification of a WRITE is the next frame, the notification asks for
-	 * both. */
+	/* The last frame that a transfer puts on each channel asks for an acknowledgement, so that
+	 * the transfer's end needs no extra frame. Once less than a chunk per channel is left to
+	 * cut, any frame may be the last one. If a WRITE's notification is the next frame, the
+	 * notification asks for both. */
 	ask = (needed && !chunk->piggyback &&
 	       ((job->end - job->linear < bulk && !job->retransmit) || job->fills ||
 		chunk->path == CORE_PATH_MESSAGE)) ||
@@ -95,16 +96,17 @@ static void chunk_job_check(struct core_link *link, struct core_job *job)
 	}
 }
 
-/* Whether the chunk is the RTS of a SEND that the peer has answered (CTS). If the channel is
- * lost, such an RTS must not be sent again, even if the peer's fence says that it did not arrive:
- * the SEND's bytes, which follow it in the queue, would wait for a second answer for ever. */
+/* Whether the chunk is the RTS of a SEND that the peer has answered with a CTS. Such an RTS must
+ * not be sent again after its channel is lost, even if the peer's fence says that it did not
+ * arrive: tx_cut() would never cut it, and the SEND's bytes, queued after it, would wait
+ * forever. */
 static bool chunk_answered(const struct core_chunk *chunk)
 {
 	return chunk->type == FRAME_RTS && chunk->job->cleared;
 }
 
-/* Queues the chunk to be sent again, unless its job has stopped or the chunk was refused, aborted
- * or answered. False: no memory, so the link ends. */
+/* Queues the chunk to be sent again, unless its job has stopped, or the chunk was refused, aborted
+ * or answered. Returns false if there is no memory; the link then ends. */
 static bool chunk_requeue(struct core_link *link, const struct core_chunk *chunk)
 {
 	if (chunk->job->stopped || chunk->refused || chunk->aborted || chunk_answered(chunk))
@@ -117,8 +119,8 @@ static bool chunk_requeue(struct core_link *link, const struct core_chunk *chunk
 	return true;
 }
 
-/* A chunk by reference is no longer in flight. If this opens the link's window for such chunks, a
- * channel is kicked. */
+/* Called when a chunk by reference is no longer in flight. Kicks a channel if the link's window for
+ * such chunks was full and is open now. */
 static void chunk_ref_end(struct core_link *link, struct core_chunk *chunk)
 {
 	uint64_t window = link->cfg.ref_window;
@@ -129,8 +131,8 @@ static void chunk_ref_end(struct core_link *link, struct core_chunk *chunk)
 		core_kick_bulk(link, 1); /* one channel can carry all chunks by reference */
 }
 
-/* Called when nobody reads the chunk's source any more, since the chunk arrived or will be sent
- * again. A chunk by reference or a message then no longer counts in its job and its window. */
+/* Called when nothing reads the chunk's source any more. If the chunk is by reference or a message
+ * of a plugin, it no longer counts in job->reading and in its window. */
 static void chunk_source_end(struct core_link *link, struct core_chan *chan,
 			     struct core_chunk *chunk)
 {
@@ -148,8 +150,9 @@ static void chunk_source_end(struct core_link *link, struct core_chan *chan,
 		chan->inflight.messages--;
 }
 
-/* The peer has acknowledged the chunk. Counts its bytes as acknowledged, unless it was refused or
- * aborted; an unread one is queued again. The request may end here. */
+/* Called when the peer has acknowledged the chunk. Counts the chunk's bytes in job->acked, unless
+ * the chunk was refused or aborted. A chunk marked `unread` is queued again instead. The request
+ * may end here. */
 static void chunk_acked(struct core_link *link, struct core_chan *chan, struct core_chunk *chunk)
 {
 	struct core_job *job = chunk->job;
@@ -190,8 +193,8 @@ void core_chunks_release_messages(struct core_link *link, struct core_chan *chan
 			chunk_job_check(link, core_inflight_at(inflight, seq)->job);
 }
 
-/* The job of the oldest message of a plugin in flight on the channel. NULL: there is no message, or
- * its job has ended. */
+/* Returns the job of the oldest plugin message in flight on the channel. Returns NULL if there is
+ * no message, or if the job of the oldest one has ended. */
 static struct core_job *oldest_message(struct core_chan *chan)
 {
 	struct core_inflight *inflight = &chan->inflight;
@@ -218,7 +221,7 @@ void core_chan_stuck(struct core_link *link, uint32_t channel, tcpx_status statu
 		core_xfer_cancel(link, core_job_xfer(job), status);
 }
 
-/* The peer has acknowledged the channel's frames up to `seq`. */
+/* Called when the peer has acknowledged the channel's frames up to `seq`. */
 void core_chunks_ack(struct core_link *link, struct core_chan *chan, uint64_t seq)
 {
 	struct core_inflight *inflight = &chan->inflight;
@@ -232,9 +235,9 @@ void core_chunks_ack(struct core_link *link, struct core_chan *chan, uint64_t se
 		core_kick(link, chan);
 }
 
-/* The peer has refused the frame `seq`, which it says in a NACK or in a fence. If the frame
- * belongs to a WRITE, the WRITE ends with `status`. Ignored if the frame is not in the ring or is
- * marked as refused already. */
+/* Called when a NACK or a fence says that the peer has refused the frame `seq`. If the frame
+ * belongs to a WRITE, the WRITE ends with `status`. Does nothing if the frame is not in the ring or
+ * is already marked as refused. */
 void core_chunk_refuse(struct core_link *link, struct core_chan *chan, uint64_t seq,
 		       tcpx_status status)
 {
@@ -252,8 +255,8 @@ void core_chunk_refuse(struct core_link *link, struct core_chan *chan, uint64_t 
 }
 
 /* Called for each frame that the peer did not apply before the channel was lost. Takes back the
- * credit of a READ_REQ, which the peer cannot return. A staging grant is given back to the peer,
- * and requested again if the job goes on. */
+ * credit of a READ_REQ, since the peer cannot return it. Gives a staging grant back to the peer,
+ * and requests it again if the job goes on. */
 static void chunk_refund(struct core_link *link, struct core_chunk *chunk)
 {
 	struct core_job *job = chunk->job;
@@ -264,8 +267,9 @@ static void chunk_refund(struct core_link *link, struct core_chunk *chunk)
 		core_stage_out_lost(&link->stage_out, chunk->bytes, job && !job->stopped);
 }
 
-/* Called after both fences: queues again what the peer did not apply, in the order in which it was
- * sent. False: no memory; the link ends, and core_link_fail() empties the ring. */
+/* Called after both fences are exchanged. Queues again the frames that the peer did not apply, in
+ * the order in which they were sent. Returns false if there is no memory: the link then ends, and
+ * core_link_fail() empties the ring. */
 bool core_chunks_requeue(struct core_link *link, struct core_chan *chan)
 {
 	struct core_inflight *inflight = &chan->inflight;

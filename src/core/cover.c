@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Notifications leave as far as the receiver's account covers them (docs/design/core.md, "Cover").
- * Positions are sums of costs since the link began: what the sender has paid for (sent), what it
- * has paid for or queued (queued), and how far it may go (first + granted).
+ * Decides which notifications may leave: as many as the receiver's account covers
+ * (docs/design/core.md, "Cover"). Positions are sums of costs since the link began: what the sender
+ * has paid for (`sent`), what it has paid for or queued (`queued`), and how far it may go (first
+ * window plus `granted`).
  */
 #include "core/link_priv.h"
 
@@ -35,8 +36,9 @@ static bool note_affordable(const struct core_cover *cover, const struct core_no
 	return cover->first_out + cover->granted_out - cover->sent >= note_cost(note);
 }
 
-/* Pays for the notification if there is cover for it and no other one waits for cover. True: it is
- * paid for, now or before, and may leave. False: it must wait. */
+/* Pays for the notification if there is cover for it and no other notification waits for cover.
+ * Returns true if the notification is paid for, by this or an earlier call, and may leave. Returns
+ * false if it must wait. */
 bool core_cover_acquire(struct core_link *link, struct core_note *note)
 {
 	struct core_cover *cover = &link->cover;
@@ -51,8 +53,8 @@ bool core_cover_acquire(struct core_link *link, struct core_note *note)
 	return true;
 }
 
-/* Lets the notification wait for cover, in posted order. A later, smaller one may not overtake it:
- * otherwise a large one might never leave, and the receiver publishes them in order anyway. */
+/* Puts the notification into the queue that waits for cover, in posted order. A later, smaller
+ * notification may not overtake it: otherwise a large one might never leave. */
 void core_cover_wait(struct core_link *link, struct core_note *note)
 {
 	struct core_cover *cover = &link->cover;
@@ -60,8 +62,8 @@ void core_cover_wait(struct core_link *link, struct core_note *note)
 	cover->queued += note_cost(note);
 	list_push_back(&cover->unpaid, &note->unpaid);
 	if (cover->request_open)
-		/* a request is not answered yet; its answer causes the next request, for all that
-		 * wait by then */
+		/* The answer to the request under way causes the next request, which is for all
+		 * notifications that wait by then. */
 		return;
 	cover->request_due = true;
 	core_kick_small(link);
@@ -78,7 +80,7 @@ void core_cover_refund(struct core_link *link, struct core_note *note)
 }
 
 /* Pays for at most PAID_AT_ONCE notifications that wait. Called with each grant and before each
- * frame: to pay for thousands at once would hold link.lock for too long. */
+ * frame. To pay for thousands at once would hold the link's lock for too long. */
 void core_cover_more(struct core_link *link)
 {
 	struct core_cover *cover = &link->cover;
@@ -89,8 +91,8 @@ void core_cover_more(struct core_link *link)
 		if (!note_affordable(cover, note)) {
 			if (cover->request_open)
 				return;
-			/* the next request names what the notification that is now the first one
-			 * needs */
+			/* the next request names the need of this notification, which is the first
+			 * one in the queue */
 			cover->request_due = true;
 			core_kick_small(link);
 			return;
@@ -102,8 +104,9 @@ void core_cover_more(struct core_link *link)
 	}
 }
 
-/* A CREDIT frame arrived: the peer has granted cover of `granted` beyond the first window since the
- * link began. Pays for notifications that wait. Ignores a value that is not above the last one. */
+/* Called when a CREDIT frame arrives. `granted` is the sum of cover that the peer has granted
+ * beyond the first window since the link began. Pays for notifications that wait. Ignores a value
+ * that is not above the last one, or that is impossibly large. */
 void core_cover_granted(struct core_link *link, uint64_t granted)
 {
 	if (granted <= link->cover.granted_out || granted > UINT64_MAX / 4)
@@ -113,8 +116,8 @@ void core_cover_granted(struct core_link *link, uint64_t granted)
 	core_cover_more(link);
 }
 
-/* How much cover is requested beyond what the queued notifications need, so that a later one need
- * not wait for an answer if the receiver has plenty. */
+/* Returns how much cover to request beyond what the queued notifications need. A later notification
+ * then need not wait for an answer, if the receiver has plenty. */
 static uint64_t cover_request_ahead(const struct core_link *link)
 {
 	uint64_t most = CORE_COVER_AHEAD * link->cover.first_out;
@@ -123,7 +126,7 @@ static uint64_t cover_request_ahead(const struct core_link *link)
 	return most < room ? most : room;
 }
 
-/* Fills in the frame that requests cover. False: none is due. */
+/* Fills in the frame that requests cover. Returns false if no request is due. */
 bool core_cover_request_next(struct core_link *link, struct frame *frame)
 {
 	struct core_cover *cover = &link->cover;
@@ -145,8 +148,8 @@ bool core_cover_request_next(struct core_link *link, struct frame *frame)
 
 /* --- the receiver --- */
 
-/* What the account has set aside for the peer: for notifications that may still come, that are
- * arriving, or that the application holds. */
+/* Returns what the account has set aside for the peer: for notifications that may still come, that
+ * are arriving, or that the application holds. */
 static uint64_t cover_reserved(const struct core_link *link)
 {
 	return link->cover.first + link->cover.granted - link->credit[FRAME_CREDIT_NOTIFY].given;
@@ -165,9 +168,9 @@ static void cover_credit_due(struct core_link *link)
 	core_kick_small(link);
 }
 
-/* Makes a CREDIT frame due if the peer does not know of all grants, and either that is an eighth of
- * the first window, or the peer knows of less than an eighth that is left, or it has requested more
- * than it knows of. */
+/* Makes a CREDIT frame due for grants that were not announced to the peer, if they are worth a
+ * frame: if they are at least an eighth of the first window, if the peer has less than an eighth of
+ * it left, or if the peer has requested more than was announced. */
 static void cover_grants_due(struct core_link *link)
 {
 	const struct core_cover *cover = &link->cover;
@@ -179,15 +182,15 @@ static void cover_grants_due(struct core_link *link)
 		cover_credit_due(link);
 }
 
-/* Returns the sum of grants to put into a CREDIT frame, and records that the peer is told of it. */
+/* Returns the sum of grants to put into a CREDIT frame, and records that the frame announces it. */
 uint64_t core_cover_advertise(struct core_link *link)
 {
 	link->cover.advertised = link->cover.granted;
 	return link->cover.advertised;
 }
 
-/* A notification that costs `amount` begins to arrive: charges it to the peer. False: the peer has
- * no cover or no credit for it. */
+/* Called when a notification that costs `amount` begins to arrive. Charges the peer for it. Returns
+ * false if the peer has no cover or no credit for it. */
 bool core_cover_charge(struct core_link *link, uint64_t amount)
 {
 	const struct core_cover *cover = &link->cover;
@@ -199,7 +202,7 @@ bool core_cover_charge(struct core_link *link, uint64_t amount)
 	return true;
 }
 
-/* Returns the spare cover to the session's account. */
+/* Returns the spare cover (`cover.spare`) to the session's account. */
 static void cover_spare_return(struct core_link *link)
 {
 	uint64_t spare = link->cover.spare;
@@ -209,9 +212,9 @@ static void cover_spare_return(struct core_link *link)
 		link->cfg.ops->note_give(link->cfg.arg, spare);
 }
 
-/* Grants the cover that the peer requested. If the account has less, grants only the least amount
- * with which the peer can send its next notification: the peer uses that at once, so it keeps
- * nothing that other peers wait for. */
+/* Grants the cover that the peer requested. If the account has less, grants only what the peer
+ * needs to send its next notification. The peer uses that amount at once, so no peer keeps cover
+ * unused that other peers wait for. */
 void core_note_more(struct core_link *link)
 {
 	struct core_cover *cover = &link->cover;
@@ -233,8 +236,8 @@ void core_note_more(struct core_link *link)
 		cover_credit_due(link);
 }
 
-/* The peer requests cover up to the position frame->linear. frame->offset is the position that it
- * needs at least to send its next notification. */
+/* Called when the peer requests cover. The peer wants cover up to the position frame->linear, and
+ * needs it up to frame->offset to send its next notification. */
 void core_cover_requested(struct core_link *link, const struct frame *frame)
 {
 	struct core_cover *cover = &link->cover;
@@ -242,9 +245,10 @@ void core_cover_requested(struct core_link *link, const struct frame *frame)
 		link->cfg.credit_in[FRAME_CREDIT_NOTIFY] + link->credit[FRAME_CREDIT_NOTIFY].given;
 
 	if (frame->linear > most || frame->offset > frame->linear)
-		return; /* beyond the notification budget; no correct peer asks for so much */
-	/* Keeps the larger value of each: an older frame may arrive after a newer one, and after a
-	 * cancel the peer requests less. */
+		/* impossible: beyond the notification budget, or more is needed than wanted */
+		return;
+	/* Keeps the larger value of each position: an older frame may arrive after a newer one, and
+	 * a peer that has cancelled requests may ask for less. */
 	if (frame->linear > cover->requested)
 		cover->requested = frame->linear;
 	if (frame->offset > cover->least)
@@ -253,14 +257,15 @@ void core_cover_requested(struct core_link *link, const struct frame *frame)
 	cover_grants_due(link);
 }
 
-/* A notification that costs `amount` goes to the application. */
+/* Called when a notification that costs `amount` goes to the application. */
 void core_cover_published(struct core_link *link, uint64_t amount)
 {
 	link->cover.out += amount;
 }
 
-/* The application released what costs `amount`, or a notification was dropped. The peer is granted
- * cover again until it has its first window; the rest returns to the account, for all peers. */
+/* Called when the application has released a notification that costs `amount`, or when a
+ * notification was dropped. Grants the peer cover again, up to its first window. The rest returns
+ * to the account, where all peers can use it. */
 void core_cover_released(struct core_link *link, uint64_t amount)
 {
 	struct core_cover *cover = &link->cover;
@@ -270,18 +275,18 @@ void core_cover_released(struct core_link *link, uint64_t amount)
 		cover->granted += cover->first - now;
 	cover->spare += extra < amount ? extra : amount;
 	core_note_more(link);
-	/* Small amounts are collected before they go back: the account has a lock that all peers
-	 * share. */
+	/* Small amounts are collected before they go back to the account, because all peers share
+	 * the account's lock. */
 	if (cover->spare >= cover->first / 4 || !cover->out)
 		cover_spare_return(link);
 	cover_grants_due(link);
 }
 
-/* The link has failed: returns to the account what it has set aside for the peer. */
+/* Called when the link has failed. Returns the cover that is set aside for the peer to the
+ * account. */
 void core_cover_end(struct core_link *link)
 {
-	/* What the application holds stays set aside in the account until the application
-	 * releases it. */
+	/* What the application holds stays set aside until the application releases it. */
 	link->cfg.ops->note_give(link->cfg.arg,
 				 cover_reserved(link) + link->cover.spare - link->cover.out);
 	link->cover.spare = 0;

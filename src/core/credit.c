@@ -24,16 +24,16 @@ bool core_credit_returned(struct core_credit *credit, uint64_t total)
 {
 	uint64_t limit = credit->out + total;
 
-	/* no peer can return more than was used */
+	/* ignores an old frame, and an impossible one that returns more than was used */
 	if (limit < credit->limit || total > credit->used)
 		return false;
 	credit->limit = limit;
 	return true;
 }
 
-/* Whether the credit that the peer was not told of is worth a CREDIT frame. An eighth of the budget
- * is. If the peer has less than an eighth left, any amount is: the application may release nothing
- * more for a long time. */
+/* Whether a CREDIT frame should be sent for the credit that was returned and not announced yet. An
+ * eighth of the budget is enough. Any amount is enough if the peer has less than an eighth left,
+ * since the application may release nothing more for a long time. */
 static bool credit_worth_a_frame(const struct core_credit *credit)
 {
 	uint64_t untold = credit->given - credit->advertised;
@@ -47,8 +47,8 @@ bool core_credit_charge(struct core_credit *credit, uint64_t amount, bool *out_d
 	if (credit->in + credit->given - credit->taken < amount)
 		return false;
 	credit->taken += amount;
-	/* If the peer has little credit left now, a CREDIT frame is due for any amount that it
-	 * was not told of. */
+	/* If the peer has little credit left now, a CREDIT frame is due for any credit that was not
+	 * announced yet. */
 	*out_due = credit_worth_a_frame(credit);
 	credit->due |= *out_due;
 	return true;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filling the staging memory of sources: which bytes come next, which are being copied, which are
- * taken back. */
+/* Fills staging from sources that sockets cannot read: decides which bytes come next, and keeps
+ * track of those that are being copied or were taken back. */
 #include "core/link_priv.h"
 
-/* The reference count of the job's transfer or read response, in which each copy under way
- * counts 1. */
+/* Returns the reference count of the job's transfer or read response. Each copy under way counts 1
+ * in it. */
 static uint32_t *fill_refs(struct core_job *job)
 {
 	return job->kind == CORE_JOB_RESP ? &core_job_resp(job)->refs : &core_job_xfer(job)->refs;
@@ -18,9 +18,10 @@ static void fill_job_check(struct core_link *link, struct core_job *job)
 		core_xfer_check(link, core_job_xfer(job));
 }
 
-/* The job to be filled next; NULL: none. Jobs of which more bytes would only wait
- * (core_fill_is_ahead) come last, whatever their priority. Otherwise the WRITEs of two sides could
- * occupy all staging, each until the other side's READs free some, and wait for each other. */
+/* Returns the job to be filled next, or NULL. Jobs whose filled bytes would only wait
+ * (core_fill_is_ahead) come last, whatever their priority. Otherwise two sides could block each
+ * other: the WRITEs of each side would occupy all its staging until READs of the other side free
+ * some. */
 static struct core_job *fill_first(struct core_link *link)
 {
 	struct list_node *node;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sources that sockets cannot read are copied to staging ("filled") ahead of what is cut. The core
- * says what is filled next; the engine has the staging memory and says when the bytes are there.
+ * Sources that sockets cannot read are copied to staging ("filled") before their bytes are cut into
+ * frames. The core decides what is filled next. The engine has the staging memory and reports when
+ * bytes are filled.
  *
- * linear <= ready <= begun <= end for the bytes of one job that are cut for the first time. A
- * chunk that is cut again after a lost channel is not in staging any more: its channel copies it.
+ * Of the bytes of a job that are cut for the first time, linear <= ready <= begun <= end. A chunk
+ * that is sent again after a lost channel is no longer in staging: its channel copies it.
  */
 #ifndef CORE_FILL_H
 #define CORE_FILL_H
@@ -21,24 +22,26 @@ struct core_link;
 
 /* How far the source of a job is filled. */
 struct core_fill_state {
-	struct list_node node; /* in a core_fillq while more of the job must be filled */
-	/* the engine's: the pieces of staging that are filled or being filled */
+	struct list_node node; /* in a list of core_fillq while more of the job must be filled */
+	/* for the engine: the pieces of staging that are filled or being filled */
 	struct list_node slices;
-	/* the engine's: the block that the job's next slices go into; NULL: none */
+	/* for the engine: the block that the job's next slices go into, or NULL */
 	void *block;
-	struct core_cursor at; /* cursor at `begun` */
-	/* bytes before `begun` are in staging or being copied to it; those before `ready` are in
+	struct core_cursor at; /* the cursor that belongs to `begun` */
+	/* bytes before `ready` are in staging; those from `ready` to `begun` are being copied to
 	 * it */
 	uint64_t begun, ready;
-	uint64_t quantum; /* bytes begun in the job's present turn */
-	/* filled bytes were taken back unused, and nothing of the job was cut since */
+	uint64_t quantum; /* bytes begun in the job's present turn in the queue */
+	/* filled bytes were taken back (core_fill_back), and no chunk of the job was cut since */
 	bool unpulled;
 };
 
 /* Jobs of which more must be filled. */
 struct core_fillq {
-	struct list_node jobs; /* by priority */
-	/* jobs whose further bytes would only wait (core_fill_is_ahead); they come after `jobs` */
+	/* highest priority first, but a job that has had its turn goes to the end */
+	struct list_node jobs;
+	/* jobs whose filled bytes would only wait (core_fill_is_ahead); filled after those in
+	 * `jobs` */
 	struct list_node ahead;
 };
 
@@ -48,33 +51,35 @@ struct core_fill {
 	struct core_cursor at;
 	uint64_t linear;
 	uint32_t bytes, pieces;
-	/* Once filled these bytes would wait for the peer's grants or for a channel, so no other
-	 * job gives up its staging for them. They may wait for free staging; ops->fill is called
-	 * when this changes. */
+	/* Once filled, these bytes would wait for the peer's grants or for a channel. So they may
+	 * wait for free staging, and no other job has to give up its staging for them. ops->fill is
+	 * called when this changes. */
 	bool ahead;
 };
 
-/* What to fill next; false if there is nothing. Further calls return the same until a fill
- * begins or a job is queued. */
+/* Sets *out_fill to the bytes to fill next. Returns false if there are none. Further calls return
+ * the same bytes until a fill begins or the queue changes. */
 bool core_fill_next(struct core_link *link, struct core_fill *out_fill);
 
-/* The copy of these bytes begins. core_fill_end() follows once, and the job exists until then. */
+/* Called when the copy of these bytes begins. The job exists until core_fill_end(), which must
+ * follow once. */
 void core_fill_begin(struct core_link *link, const struct core_fill *fill);
 
-/* A copy has ended. ready: all bytes of the job before it are in staging; a value below the last
- * one changes nothing. status: an error ends the request; the peer's READ ends with ERR_REMOTE. */
+/* Called when a copy has ended. All bytes of the job before `ready` are in staging; a value below
+ * the last one changes nothing. An error in `status` ends the request. If the job serves a READ of
+ * the peer, that READ ends with ERR_REMOTE. */
 void core_fill_end(struct core_link *link, struct core_job *job, uint64_t ready,
 		   tcpx_status status);
 
-/* Takes back what is filled and not cut of the job, because other jobs need the staging; these
- * bytes are filled again later. An engine that has no staging for what core_fill_next() says must
- * call this, for small jobs too: their bytes may wait for grants that depend on other jobs. False,
- * with nothing done: nothing is filled, the bytes will be sent without waiting for the peer, or the
- * job has stopped. */
+/* Takes back the bytes of the job that are filled and not cut, because other jobs need the staging.
+ * They are filled again later. If the engine has no staging for the bytes that core_fill_next()
+ * names, it must call this function, also for small jobs: their bytes may wait for grants that
+ * depend on other jobs. Returns false and does nothing if nothing is filled, if the bytes will be
+ * sent without waiting for the peer, or if the job has stopped. */
 bool core_fill_back(struct core_link *link, struct core_job *job);
 
-/* The bulk channel that gets the i-th kick (from 0) when core_kick_bulk() is called next, if all
- * are idle. */
+/* Returns the bulk channel that the next core_kick_bulk() will kick as its i-th (from 0), if all
+ * bulk channels are idle. */
 uint32_t core_fill_sender(const struct core_link *link, uint32_t i);
 
 #endif

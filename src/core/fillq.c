@@ -2,15 +2,14 @@
 /* The queue of jobs whose sources are still to be filled. */
 #include "core/queue_priv.h"
 
-/* Whether the job is a SEND that has eager credit and is not announced yet. */
+/* Whether the job is a SEND that has eager credit and whose first frame is not cut yet. */
 bool core_fill_leaves_eagerly(struct core_job *job)
 {
 	return job->kind == CORE_JOB_SEND && !job->announced && core_job_xfer(job)->send.eager;
 }
 
-/* Whether more of the job must be filled. A SEND is filled only when it may go eagerly or its RECV
- * is known. Before that it waits for the peer's application, and must not occupy staging for so
- * long. */
+/* Whether more of the job must be filled. A SEND is filled only if it has eager credit or its RECV
+ * is known. Otherwise it would occupy staging while it waits for the peer's application. */
 bool core_fill_wants_more(struct core_job *job)
 {
 	if (!job->fills || job->stopped || job->fill.begun >= job->end)
@@ -18,8 +17,9 @@ bool core_fill_wants_more(struct core_job *job)
 	return job->kind != CORE_JOB_SEND || job->cleared || core_fill_leaves_eagerly(job);
 }
 
-/* Whether `job` is filled before `other`, which was queued earlier: if its priority is higher. Two
- * eager SENDs keep their order, since they leave in the order of their numbers. */
+/* Whether `job` is filled before `other`, which was queued earlier. This is so if `job` has the
+ * higher priority, except that two eager SENDs keep their order, since they leave by their
+ * numbers. */
 static bool fill_goes_before(struct core_job *job, struct core_job *other)
 {
 	return other->priority < job->priority &&
@@ -50,7 +50,7 @@ void core_fill_want(struct core_link *link, struct core_job *job)
 	link->cfg.ops->fill(link->cfg.arg);
 }
 
-/* The job ends: nothing more of it is filled, and what is filled is dropped. */
+/* Called when the job ends: nothing more of it is filled, and its filled bytes are dropped. */
 void core_fill_stop(struct core_link *link, struct core_job *job)
 {
 	if (!job->fills)
@@ -59,9 +59,9 @@ void core_fill_stop(struct core_link *link, struct core_job *job)
 	link->cfg.ops->fill_drop(link->cfg.arg, job);
 }
 
-/* Whether more filled bytes of the job would only wait. Either as many are filled as the peer has
- * granted staging for; or filled bytes were taken back because no channel sent them (unpulled), and
- * since then something is filled again for the channel that will. */
+/* Whether more filled bytes of the job would only wait. True if the filled bytes already need all
+ * grants of staging that the peer has given. Also true if filled bytes were taken back because no
+ * channel sent them (`unpulled`), and some are filled again. */
 bool core_fill_is_ahead(const struct core_link *link, const struct core_job *job)
 {
 	uint64_t filled = job->fill.begun - job->linear;
@@ -70,9 +70,8 @@ bool core_fill_is_ahead(const struct core_link *link, const struct core_job *job
 	       (job->fill.unpulled && filled);
 }
 
-/* Called when the peer granted more, or when a channel sent what was filled: puts all jobs of
- * `ahead` before the others, so that they are looked at again. core_fill_next() puts those back
- * that would still only wait. */
+/* Called when the peer has granted more staging, or when a channel has sent filled bytes. Moves all
+ * jobs of `ahead` to the front of `jobs`, so that core_fill_next() judges them again. */
 void core_fill_retry(struct core_link *link)
 {
 	if (list_empty(&link->fillq.ahead))
@@ -82,7 +81,8 @@ void core_fill_retry(struct core_link *link)
 	link->cfg.ops->fill(link->cfg.arg);
 }
 
-/* A chunk of the job was cut. If filled bytes had been taken back, filling ahead begins again. */
+/* Called when a chunk of the job was cut. Clears `unpulled`, and has core_fill_next() judge the
+ * jobs in `ahead` again. */
 void core_fill_pulled(struct core_link *link, struct core_job *job)
 {
 	if (!job->fill.unpulled)

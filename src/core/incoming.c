@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of notifications that arrive and are not published yet, by number. */
+/* A hash table, by number, of the notifications that arrive and are not published yet. */
 #include <string.h>
 
 #include "core/link_ops.h"
 #include "core/notify.h"
 
-/* The bucket of a notification. The peer chooses the numbers, so the multiplier is secret: the peer
- * cannot choose numbers that all fall into one bucket. */
+/* Returns the bucket of a notification. The peer chooses the numbers, but the multiplier is secret:
+ * so the peer cannot choose numbers that all fall into one bucket. */
 static uint32_t incoming_bucket(const struct core_incoming *in, uint64_t number, bool standalone)
 {
 	return (uint32_t)(((number << 1 | standalone) * in->multiplier) >> (64 - in->bits));
@@ -35,7 +35,7 @@ static void incoming_heads_free(struct core_incoming *in)
 	in->bits = CORE_INCOMING_BITS;
 }
 
-/* Doubles the number of buckets; CORE_NOTE_COST includes their memory. If that cannot be allocated,
+/* Doubles the number of buckets, whose memory is included in CORE_NOTE_COST. If there is no memory,
  * the table stays as it is, with longer chains. */
 static void incoming_grow(struct core_incoming *in)
 {

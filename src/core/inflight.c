@@ -2,7 +2,8 @@
 /* Frames in flight on a channel, and the chunks of a job that must be sent again. */
 #include "core/queue_priv.h"
 
-/* Appends the chunk to those that its job sends again. Returns 0, or -1 if there is no memory. */
+/* Appends the chunk to those that its job must send again. Returns 0, or -1 if there is no
+ * memory. */
 int core_retransmit_add(struct core_link *link, const struct core_chunk *chunk)
 {
 	struct core_retransmit *retx = link->retransmit_pool, **tail = &chunk->job->retransmit;
@@ -24,7 +25,7 @@ int core_retransmit_add(struct core_link *link, const struct core_chunk *chunk)
 	return 0;
 }
 
-/* Removes the first chunk that the job is to send again. */
+/* Removes the first chunk from those that the job must send again. */
 void core_retransmit_pop(struct core_link *link, struct core_job *job)
 {
 	struct core_retransmit *retx = job->retransmit;
@@ -45,7 +46,7 @@ void core_retransmit_free(struct core_link *link, struct core_job *job)
 	}
 }
 
-/* The job ends: its chunks in the rings of the channels refer to it no more. */
+/* Called when the job ends: its chunks in the channels' rings no longer refer to it. */
 void core_chunks_detach(struct core_link *link, struct core_job *job)
 {
 	uint32_t i;

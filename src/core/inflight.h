@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sent frames of a channel that the peer has not acknowledged: a ring by sequence. The type
- * knows no link and no request: chunk.c says what an acknowledgement, a refusal or a loss means to
- * those.
+ * Frames of a channel that were sent and not acknowledged: a ring, indexed by sequence. What an
+ * acknowledgement, a refusal or a loss means for the requests is decided in chunk.c.
  *
  * Invariants
  *   acked_seq < next_seq <= acked_seq + 1 + CORE_RING
  *   acked_seq <= taken_seq while the channel is up
- *   filled_bytes and messages are sums over the chunks of the ring that say so
+ *   filled_bytes is the sum of the bytes of all chunks in the ring with `filled` set
+ *   messages is the number of chunks in the ring with the path MESSAGE
  */
 #ifndef CORE_INFLIGHT_H
 #define CORE_INFLIGHT_H
@@ -19,7 +19,7 @@
 #include "core/segs.h"
 #include "core/rxseq.h"
 
-/* after so many bytes at most, a frame asks for an acknowledgement */
+/* a frame asks for an acknowledgement after at most this many bytes */
 #define CORE_ACK_BYTES (8u << 20)
 
 struct core_ctl;
@@ -28,21 +28,22 @@ struct core_job;
 /* A sent frame that is not acknowledged. */
 struct core_chunk {
 	struct core_job *job; /* NULL: a control frame, or the job has ended */
-	struct core_ctl *ctl; /* a control frame, kept to be sent again; or NULL */
+	struct core_ctl *ctl; /* the control frame, kept to be sent again; or NULL */
 	struct core_cursor at;
 	uint64_t linear;
 	uint32_t bytes, pieces;
 	uint8_t type;
-	/* refused: by the peer; aborted: sent with wrong bytes; staged: its destination is
-	 * staged */
+	/* refused: the peer refused the chunk; aborted: it was sent with wrong bytes; staged: its
+	 * destination is staged */
 	bool refused, aborted, staged;
-	/* how its payload goes; while this is REFERENCE, the chunk is counted in link->ref_bytes;
-	 * MESSAGE: in `messages` */
+	/* The path of the payload. REFERENCE: the chunk counts in link->ref_bytes; MESSAGE: it
+	 * counts in core_inflight.messages. Becomes STREAM when the chunk no longer counts. */
 	enum core_path path;
-	bool filled; /* its source was staged: counted in filled_bytes */
-	/* it is all of a WRITE, and the notification of the WRITE is the next frame */
+	bool filled; /* its source was staged: counts in filled_bytes */
+	/* the chunk is a whole WRITE, whose notification may leave as the next frame */
 	bool piggyback;
-	/* its source was taken away before the peer read it: sent again even if acknowledged */
+	/* The source was taken away before the peer read it: the chunk is sent again even if it is
+	 * acknowledged. */
 	bool unread;
 };
 
@@ -56,16 +57,16 @@ struct core_retransmit {
 };
 
 struct core_inflight {
-	uint64_t next_seq, acked_seq; /* sequences start at 1; acked is cumulative */
+	uint64_t next_seq, acked_seq; /* next sequence to give, from 1 on; last acknowledged one */
 	uint64_t asked_seq;	      /* highest sequence that asked for an acknowledgement */
-	uint64_t unasked_bytes;	      /* payload bytes sent after that frame */
-	/* CORE_RING entries, by sequence; the memory is the caller's */
+	uint64_t unasked_bytes;	      /* payload bytes sent after the frame asked_seq */
+	/* ring of CORE_RING entries, indexed by sequence % CORE_RING; the caller allocates it */
 	struct core_chunk *chunks;
 	/* the peer has taken the frames up to this one out of the transport, applied or not */
 	uint64_t taken_seq;
-	uint64_t filled_bytes; /* bytes of staged sources, sent and not taken */
+	uint64_t filled_bytes; /* bytes of staged sources sent and not yet taken by the peer */
 	uint32_t messages;     /* messages of a plugin, sent and not acknowledged */
-	/* somebody waits for the acknowledgement of a frame, and neither it nor a later one has
+	/* the acknowledgement of a frame is needed, and neither this frame nor a later one has
 	 * asked for it */
 	bool ack_needed;
 };
@@ -84,8 +85,8 @@ static inline uint64_t core_inflight_count(const struct core_inflight *inflight)
 	return inflight->next_seq - 1 - inflight->acked_seq;
 }
 
-/* Whether the last frame must ask for an acknowledgement because no frame among the last
- * CORE_ACK_BYTES of payload, or among the last quarter of a ring, has asked. */
+/* Whether the last frame must ask for an acknowledgement, because no frame has asked for
+ * CORE_ACK_BYTES of payload or for a quarter of the ring. */
 static inline bool core_inflight_must_ask(const struct core_inflight *inflight)
 {
 	uint64_t asked = inflight->asked_seq > inflight->acked_seq ? inflight->asked_seq
@@ -103,8 +104,8 @@ static inline void core_inflight_ask(struct core_inflight *inflight)
 	inflight->ack_needed = false;
 }
 
-/* The peer has taken the frames up to `seq` out of the transport: their bytes no longer count in
- * filled_bytes. */
+/* Called when the peer has taken the frames up to `seq` out of the transport. Their bytes no longer
+ * count in filled_bytes. */
 void core_inflight_taken(struct core_inflight *inflight, uint64_t seq);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The chunks that a job is cut into, and the channels that may carry them, by its path. */
+/* How a job is cut into chunks, and which channels may carry them, depending on the job's path. */
 #ifndef CORE_JOB_CUT_H
 #define CORE_JOB_CUT_H
 
 #include "core/link.h"
 
-/* The number of bulk channels that carry streams; those after them carry messages of a plugin. */
+/* Returns the number of bulk channels that carry streams. The channels with higher indices carry
+ * messages of a plugin. */
 static inline uint32_t core_stream_channels(const struct core_link *link)
 {
 	return link->cfg.bulk_channels - link->cfg.message_channels;
@@ -17,25 +18,25 @@ static inline bool core_carries_messages(const struct core_link *link, uint32_t 
 	return channel > core_stream_channels(link);
 }
 
-/* Whether the job goes by the priority channel: it is short, or marked by_prio. A short job whose
- * chunks are messages of a plugin does not: these have channels of their own. */
+/* Whether the job is for the priority channel: it is marked by_prio, or it is short and not sent as
+ * messages of a plugin, which have channels of their own. */
 static inline bool core_job_is_small(const struct core_link *link, const struct core_job *job)
 {
 	return job->by_prio ||
 	       (job->end <= link->cfg.small_bytes && job->path != CORE_PATH_MESSAGE);
 }
 
-/* Whether chunks of the job go as messages of a plugin. The request of a READ never does: its
+/* Whether chunks of the job are sent as messages of a plugin. The request of a READ never is: its
  * `path` is the path of the data that the peer sends back. */
 static inline bool core_job_messages(const struct core_job *job)
 {
 	return job->path == CORE_PATH_MESSAGE && job->kind != CORE_JOB_REQUEST;
 }
 
-/* The chunk size of the job at `linear`. Chunks of a staged source are larger while other bulk jobs
- * wait, or while every channel can still get two of them: this means fewer frames, and larger
- * copies at the peer. While no other bulk job waits, the first chunks are smaller, one for each
- * channel, so that every stage between the two memories starts early. */
+/* Returns the chunk size of the job at `linear`. Chunks of a staged source are larger while other
+ * bulk jobs wait, or while every channel can still get two of them. This means fewer frames, and
+ * larger copies at the peer. While no other bulk job waits, the first chunk of each channel is
+ * smaller, so that all stages of the transfer start early. */
 static inline uint64_t core_chunk_bytes(const struct core_link *link, const struct core_job *job,
 					uint64_t linear)
 {
@@ -55,8 +56,8 @@ static inline uint64_t core_chunk_bytes(const struct core_link *link, const stru
 	return chunk;
 }
 
-/* How many of `bytes` a chunk that begins at `linear` may have: up to the next multiple of the
- * chunk size, counted from the transfer's start, so that neighbouring chunks lie side by side in
+/* Returns how many of `bytes` a chunk that begins at `linear` may have: up to the next multiple of
+ * the chunk size, counted from the transfer's start. Neighbouring chunks then lie side by side in
  * staging. */
 static inline uint64_t core_chunk_limit(const struct core_link *link, const struct core_job *job,
 					uint64_t linear, uint64_t bytes)
@@ -67,8 +68,8 @@ static inline uint64_t core_chunk_limit(const struct core_link *link, const stru
 	return bytes < most ? bytes : most;
 }
 
-/* How many bytes of staged sources may be in flight on a channel before it cuts no more of them.
- * Four chunks fit in, or two of the largest size. */
+/* Returns the window for staged sources on one channel: while this many bytes of them are in
+ * flight, the channel cuts no more. Four chunks fit in, or two of the largest size. */
 static inline uint64_t core_filled_window(const struct core_config *cfg)
 {
 	uint64_t few = CORE_FILLED_CHUNKS * (uint64_t)cfg->chunk_bytes;
@@ -77,16 +78,16 @@ static inline uint64_t core_filled_window(const struct core_config *cfg)
 	return few > large ? few : large;
 }
 
-/* How many bytes are cut of the job before it is the next job's turn. By reference they are so many
- * that the peer finds neighbouring chunks, which it copies as one. */
+/* Returns how many bytes are cut of the job before the next job has its turn. By reference this is
+ * several chunks, so that the peer finds neighbouring ones, which it copies as one. */
 static inline uint64_t core_job_quantum(const struct core_link *link, const struct core_job *job)
 {
 	return job->path == CORE_PATH_REFERENCE ? CORE_REF_QUANTUM * (uint64_t)link->cfg.ref_chunk
 						: CORE_QUANTUM_BYTES;
 }
 
-/* Up to which byte the job may be cut for the first time: a staged source only as far as it is
- * filled. */
+/* Returns up to which byte the job may be cut for the first time. A staged source may be cut only
+ * as far as it is filled. */
 static inline uint64_t core_job_cut_end(const struct core_job *job)
 {
 	return job->fills && job->fill.ready < job->end ? job->fill.ready : job->end;

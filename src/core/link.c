@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The link as a whole: how it is made, fails and is freed; how channels come up, are lost and
- * exchange fences. */
+/* The link as a whole: how it is initialised, fails and is freed; how channels come up, are lost
+ * and exchange fences. */
 #include "core/link.h"
 
 #include <string.h>
 
 #include "core/link_priv.h"
 
-/* Credit of budgets below these is also returned as soon as the application has read everything
- * (core_credit.prompt). */
+/* The credit of a budget below these values is also returned as soon as the application has read
+ * everything (core_credit.prompt). */
 static const uint64_t prompt_below[FRAME_CREDIT_STAGE] = {
 	[FRAME_CREDIT_NOTIFY] = 2ull * TCPX_NOTIFY_MAX,
 	[FRAME_CREDIT_EAGER] = 8ull * CORE_SMALL_BYTES,
 };
 
-/* Initialises a link whose channels are all down. Where cfg has 0, a default is set. */
+/* Initialises a link whose channels are all down. Zero values of small_bytes, ref_chunk, ref_window
+ * and message_bytes are replaced by defaults. */
 tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg)
 {
 	uint32_t i;
@@ -50,8 +51,8 @@ tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg
 	return TCPX_OK;
 }
 
-/* Frames without a sequence may have been lost with a channel. Makes frames with the present values
- * due again. */
+/* Makes CREDIT, STAGE_REQ and requests for cover due again, with their present values. Those that
+ * were sent may have been lost with a channel. */
 static void link_readvertise(struct core_link *link)
 {
 	int kind;
@@ -72,7 +73,7 @@ void core_link_refs(struct core_link *link, uint64_t bytes)
 		link->ref_chunk = (uint32_t)bytes;
 }
 
-/* Frees the memory of the channel's ring and refusals. */
+/* Frees the memory of the channel's ring and of its list of refusals. */
 static void chan_memory_free(struct core_link *link, struct core_chan *chan)
 {
 	struct core_inflight *inflight = &chan->inflight;
@@ -120,8 +121,8 @@ static void ctl_list_free(struct core_link *link, struct list_node *head)
 				    sizeof(struct core_ctl));
 }
 
-/* The link has failed: frees SENDs and notifications that have arrived and were not given to the
- * engine, and control frames that were not sent. */
+/* Called when the link has failed. Frees SENDs and notifications that arrived and were not given to
+ * the engine, and control frames that were not sent. */
 static void link_free_arrived(struct core_link *link)
 {
 	uint32_t i;
@@ -136,7 +137,7 @@ static void link_free_arrived(struct core_link *link)
 	ctl_list_free(link, &link->sendq.cancelled);
 }
 
-/* The link has failed: empties the channel's ring. */
+/* Called when the link has failed: empties the channel's ring. */
 static void chan_forget_ring(struct core_link *link, struct core_chan *chan)
 {
 	struct core_inflight *inflight = &chan->inflight;
@@ -157,8 +158,8 @@ static void chan_forget_ring(struct core_link *link, struct core_chan *chan)
 	inflight->acked_seq = inflight->next_seq - 1;
 }
 
-/* Ends all transfers and read responses. One whose memory is still in use ends when the last
- * reference to it is dropped: by core_io_drop() for example. */
+/* Ends all transfers and read responses. If its memory is still in use, a request ends when the
+ * last reference to the memory is dropped, for example by core_io_drop(). */
 static void link_end_requests(struct core_link *link, tcpx_status status)
 {
 	struct list_node *pos, *tmp;
@@ -167,8 +168,8 @@ static void link_end_requests(struct core_link *link, tcpx_status status)
 		struct core_resp *resp = LIST_ENTRY(pos, struct core_resp, node);
 
 		if (resp->job.stopped)
-			/* ends now, or at core_link_unlease() if the peer may still read the
-			 * source */
+			/* the response ends now, or in core_link_unlease() if the peer may still
+			 * read its source */
 			core_resp_check(link, resp);
 		else
 			core_resp_stop(link, resp, status);
@@ -177,7 +178,7 @@ static void link_end_requests(struct core_link *link, tcpx_status status)
 		struct core_xfer *xfer = LIST_ENTRY(pos, struct core_xfer, node);
 
 		if (xfer->state == CORE_ENDING)
-			/* may end now: a strict WRITE no longer waits for the peer's
+			/* the transfer may end now: a strict WRITE no longer waits for the peer's
 			 * acknowledgement */
 			core_xfer_check(link, xfer);
 		else
@@ -199,9 +200,9 @@ void core_link_unlease(struct core_link *link)
 		link_end_requests(link, link->dead_status);
 }
 
-/* The link has failed: gives up the frame under way in one direction. stays: a call still uses its
- * memory (core_chan_stays). Otherwise no call is under way, but in_call may still be set, if a
- * frame was refused while it was arriving. */
+/* Called when the link has failed: gives up the frame under way in one direction. If `stays`, a
+ * call still uses the frame's memory (core_chan_stays). Otherwise no call is under way, even if
+ * in_call is still set because the frame was refused while it was arriving. */
 static void io_fail(struct core_link *link, struct core_io *io, bool stays)
 {
 	if (!stays)
@@ -209,7 +210,7 @@ static void io_fail(struct core_link *link, struct core_io *io, bool stays)
 	core_io_abort(link, io);
 }
 
-/* Whether a receive call of a stopped channel is still under way (core_chan_stays), which may
+/* Whether a receive call of a stopped channel is still under way (core_chan_stays). Such a call may
  * write into the memory of a notification. */
 static bool link_in_receive(const struct core_link *link)
 {
@@ -353,8 +354,8 @@ tcpx_status core_chan_up(struct core_link *link, uint32_t channel, uint32_t epoc
 	return TCPX_OK;
 }
 
-/* Once both fences are exchanged, the chunks that the peer did not apply are queued for other
- * channels, and the channel may be dialled again. */
+/* Does nothing until both fences are exchanged. Then queues the chunks that the peer did not apply
+ * for other channels, and lets the engine dial the channel again. */
 static void fence_through(struct core_link *link, struct core_chan *chan)
 {
 	if (chan->state != CORE_CHAN_FENCING || !chan->fence.got || !chan->fence.sent)
@@ -375,8 +376,8 @@ static void fence_send(struct core_link *link, struct core_chan *chan)
 	chan->fence.sent = true;
 }
 
-/* Sends the fence of a lost channel, unless chunks of it are still being copied to their
- * destination. */
+/* Sends the fence of a lost channel, except while chunks of the channel are still being copied to
+ * their destination. */
 static void fence_try(struct core_link *link, struct core_chan *chan)
 {
 	if (chan->state != CORE_CHAN_FENCING || chan->commits || chan->fence.sent)
@@ -404,8 +405,8 @@ void core_chan_lost(struct core_link *link, uint32_t channel)
 	core_kick_all(link);
 }
 
-/* Defined here, and not in link_rx.c, because the fence of a lost channel may have waited for this
- * commit. */
+/* Defined here, and not in link_rx.c, because the fence of a lost channel may wait for the end of
+ * this copy. */
 void core_rx_committed(struct core_link *link, uint32_t channel, uint32_t epoch, uint64_t seq,
 		       uint64_t xfer_id, uint64_t bytes, uint64_t staged, tcpx_status status)
 {
@@ -447,7 +448,7 @@ tcpx_status core_chan_fence(struct core_link *link, uint32_t channel, uint32_t e
 		return TCPX_ERR_PROTOCOL;
 	chan = &link->chan[channel];
 	if (epoch < chan->epoch || (epoch == chan->epoch && chan->state == CORE_CHAN_DOWN))
-		/* a fence for an earlier connection, or one that was handled before */
+		/* the fence is for an earlier connection, or was handled before */
 		return TCPX_OK;
 	if (epoch > chan->epoch) {
 		/* The channel came up at the peer, and was lost there before it came up here. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Handles an arriving frame: what it means, and where its payload goes. */
+/* Handles arriving frames: what a frame means, and where its payload goes. */
 #include <string.h>
 
 #include "core/link_priv.h"
@@ -9,9 +9,9 @@ static bool frame_is_sequenced(uint8_t type)
 	return type != FRAME_ACK && type != FRAME_CREDIT && type != FRAME_STAGE_REQ;
 }
 
-/* An RDATA or SDATA frame begins to arrive. Its payload goes to the READ or RECV that the frame
- * names, or to scratch memory if that has ended. ERR_PROTOCOL: the frame does not fit the
- * request. */
+/* Called when an RDATA or SDATA frame begins to arrive. The payload goes to the READ or RECV that
+ * the frame names, or to scratch memory if that request has ended. Returns ERR_PROTOCOL if the
+ * frame does not fit the request. */
 static tcpx_status rx_begin_request(struct core_link *link, struct core_chan *chan,
 				    const struct frame *frame, struct core_rx *rx)
 {
@@ -25,9 +25,9 @@ static tcpx_status rx_begin_request(struct core_link *link, struct core_chan *ch
 		return TCPX_OK;
 	if (!read && !xfer->matched)
 		return TCPX_ERR_PROTOCOL;
-	/* Chunks of a READ must come by the path that it requested: with another path than the
-	 * stream it has reserved no staging. A RECV gets another path than the stream only if its
-	 * CTS allowed that. */
+	/* Chunks of a READ must come by the path that the READ requested: if that is not the
+	 * stream, no staging is reserved for the READ. Chunks of a RECV may always come by the
+	 * stream, and by another path if the RECV's CTS allowed it. */
 	if (path != xfer->path && (read || path != CORE_PATH_STREAM))
 		return TCPX_ERR_PROTOCOL;
 	end = read ? xfer->job.linear : xfer->recv.limit;
@@ -43,9 +43,9 @@ static tcpx_status rx_begin_request(struct core_link *link, struct core_chan *ch
 	return TCPX_OK;
 }
 
-/* Whether the frame may come on this channel. A channel of plugin messages carries messages and,
- * besides them, only ACK, NACK and NOP. Other channels carry no messages. A message is at most
- * cfg.message_bytes long, and has neither a segment table nor staging. */
+/* Whether the frame may come on this channel. A channel of plugin messages carries only messages,
+ * ACK, NACK and NOP. Other channels carry no messages. A message is at most cfg.message_bytes long,
+ * and has neither a segment table nor staging. */
 static bool rx_channel_fits(const struct core_link *link, const struct core_chan *chan,
 			    const struct frame *frame)
 {
@@ -60,7 +60,7 @@ static bool rx_channel_fits(const struct core_link *link, const struct core_chan
 	       frame->payload_bytes <= link->cfg.message_bytes;
 }
 
-/* Checks the frame by its type and says where its payload goes. Errors: those of
+/* Checks the frame by its type, and sets in *rx where its payload goes. Returns the errors of
  * core_rx_begin(). */
 static tcpx_status rx_begin_type(struct core_link *link, struct core_chan *chan,
 				 const struct frame *frame, struct core_rx *rx)
@@ -114,8 +114,9 @@ static tcpx_status rx_begin_type(struct core_link *link, struct core_chan *chan,
 	}
 }
 
-/* Takes staging for the frame's payload when the frame begins: from the peer's grants, or from what
- * a READ reserved. ERR_PROTOCOL: neither has enough, or the frame's flag does not fit the RECV. */
+/* Takes staging for the payload of a frame that begins to arrive: from the peer's grants, or from
+ * what a READ reserved. Returns ERR_PROTOCOL if there is not enough, or if the frame's STAGED flag
+ * does not fit the RECV. */
 static tcpx_status rx_staging_take(struct core_link *link, struct core_chan *chan,
 				   const struct frame *frame)
 {
@@ -140,8 +141,8 @@ static tcpx_status rx_staging_take(struct core_link *link, struct core_chan *cha
 	return TCPX_OK;
 }
 
-/* Gives back the staging of a frame that was lost half-way; the frame takes it again when it is
- * sent again. */
+/* Gives back the staging of a frame that was lost half-way. The frame takes staging again when it
+ * is sent again. */
 static void rx_staging_undo(struct core_link *link, struct core_chan *chan)
 {
 	struct core_io *io = &chan->rx;
@@ -181,9 +182,9 @@ tcpx_status core_rx_begin(struct core_link *link, uint32_t channel, const struct
 	}
 	if (frame->seq)
 		core_rxseq_begin(&chan->rxseq, frame->seq);
-	/* The frame carries a whole WRITE, whose notification may follow. By reference this is only
-	 * assumed, since `follows` is then the length of a part of the table. A wrong assumption
-	 * harms only the sender's own request. */
+	/* The frame seems to carry a whole WRITE, whose notification may follow. By reference this
+	 * is only assumed, since `follows` is then the length of a part of the table. A wrong
+	 * assumption harms only the sender's own request. */
 	if (frame->type == FRAME_DATA && !frame->linear &&
 	    (!frame->follows || core_path_of(frame) == CORE_PATH_REFERENCE)) {
 		chan->piggyback.write_seq = frame->seq;
@@ -232,8 +233,9 @@ bool core_rx_notes(const struct core_link *link, uint32_t channel)
 	return chan->rx.busy && chan->rx_frame.type == FRAME_NOTIFY;
 }
 
-/* Remembers a refusal, so that a NACK is sent. False: no memory, or too many refusals. The link
- * then ends, since the peer would take the chunk for applied. */
+/* Records a refusal, so that a NACK is sent. Returns false if there is no memory, or if there are
+ * too many refusals. The link then ends, since without a NACK the peer would take the chunk for
+ * applied. */
 static bool rx_nack(struct core_link *link, struct core_chan *chan, uint64_t seq, uint64_t xfer,
 		    tcpx_status status)
 {
@@ -262,8 +264,8 @@ static bool rx_nack(struct core_link *link, struct core_chan *chan, uint64_t seq
 	return true;
 }
 
-/* The frame with this sequence is applied or, if `status` is an error, refused. Frames may be in
- * any order. */
+/* Records that the frame with this sequence is applied or, if `status` is an error, refused. Frames
+ * may be recorded in any order. */
 void core_rx_applied(struct core_link *link, struct core_chan *chan, uint64_t seq,
 		     tcpx_status status)
 {
@@ -273,8 +275,9 @@ void core_rx_applied(struct core_link *link, struct core_chan *chan, uint64_t se
 		core_kick(link, chan);
 }
 
-/* An ACK arrived: the peer has applied our frames up to frame->linear, and has taken those up to
- * frame->key out of the transport. ERR_PROTOCOL: impossible values. */
+/* Called when an ACK arrives. The peer has applied or refused our frames up to frame->linear, and
+ * has taken those up to frame->key out of the transport. Returns ERR_PROTOCOL for impossible
+ * values. */
 static tcpx_status rx_ack(struct core_link *link, struct core_chan *chan, const struct frame *frame)
 {
 	uint64_t last = chan->inflight.next_seq - 1;
@@ -291,7 +294,7 @@ static tcpx_status rx_ack(struct core_link *link, struct core_chan *chan, const 
 	return TCPX_OK;
 }
 
-/* A CREDIT frame for staging arrived: jobs that wait for grants may be cut again. */
+/* Called when a CREDIT frame for staging arrives. Jobs that wait for grants may be cut again. */
 static void rx_stage_credit(struct core_link *link, const struct frame *frame)
 {
 	uint64_t ahead = frame->offset <= link->cfg.chunk_bytes ? frame->offset : 0;
@@ -306,7 +309,7 @@ static void rx_stage_credit(struct core_link *link, const struct frame *frame)
 	core_kick_bulk(link, more); /* one channel for each chunk that the new grants allow */
 }
 
-/* A CREDIT frame arrived. A key that is not known is ignored. */
+/* Called when a CREDIT frame arrives. Ignores an unknown key. */
 static void rx_credit(struct core_link *link, const struct frame *frame)
 {
 	switch (frame->key) {
@@ -329,8 +332,8 @@ static void rx_credit(struct core_link *link, const struct frame *frame)
 		core_kick_all(link);
 }
 
-/* A STAGE_REQ arrived: the peer requests staging memory for what it will send, and gives back
- * grants that it will not use. */
+/* Called when a STAGE_REQ frame arrives. The peer requests staging memory for what it will send,
+ * and gives back grants that it will not use. */
 static void rx_stage_request(struct core_link *link, const struct frame *frame)
 {
 	uint64_t back;
@@ -342,8 +345,8 @@ static void rx_stage_request(struct core_link *link, const struct frame *frame)
 	core_stage_more(link);
 }
 
-/* Does what the arrived frame asks for, or records what it tells. Nothing is left to do for
- * frames that only carry payload. */
+/* Does what the arrived frame asks for, or records what the frame reports. Does nothing for frames
+ * that only carry payload. */
 static tcpx_status rx_act(struct core_link *link, struct core_chan *chan, const struct frame *frame,
 			  const void *data)
 {
@@ -379,8 +382,8 @@ static tcpx_status rx_act(struct core_link *link, struct core_chan *chan, const 
 	return TCPX_OK;
 }
 
-/* The arriving payload was lost or is invalid: undoes what was counted when it began, since its
- * bytes may be sent again. */
+/* Called when the arriving payload was lost or is invalid. Undoes what was counted when the payload
+ * began to arrive, since its bytes may be sent again. */
 static void rx_undo(struct core_link *link, struct core_chan *chan)
 {
 	if (chan->rx.xfer)
@@ -391,7 +394,8 @@ static void rx_undo(struct core_link *link, struct core_chan *chan)
 		core_notify_in_undo(link, &chan->rx_frame);
 }
 
-/* The channel is lost while a frame arrives on it: undoes what was counted for that frame. */
+/* Called when the channel is lost. If a frame was arriving, undoes what was counted for that
+ * frame. */
 void core_rx_lost(struct core_link *link, struct core_chan *chan)
 {
 	if (!chan->rx.busy)
@@ -400,9 +404,9 @@ void core_rx_lost(struct core_link *link, struct core_chan *chan)
 	rx_staging_undo(link, chan);
 }
 
-/* The frame has arrived: counts its payload as applied, or undoes what was counted when it began,
- * and does what the frame says. The frame still holds its references. Errors: those of
- * core_rx_end(). */
+/* Called when the frame has arrived. Counts its payload as applied, or undoes what was counted when
+ * the payload began to arrive, and does what the frame says. The frame still holds its references.
+ * Returns the errors of core_rx_end(). */
 static tcpx_status rx_settle(struct core_link *link, struct core_chan *chan, bool valid,
 			     tcpx_status status, const void *data)
 {
@@ -411,7 +415,7 @@ static tcpx_status rx_settle(struct core_link *link, struct core_chan *chan, boo
 	uint32_t staged = chan->rx.staged;
 
 	if (chan->piggyback.arriving)
-		return TCPX_OK; /* core_piggyback_end() decides */
+		return TCPX_OK; /* core_piggyback_end() handles the notification */
 	chan->rx.staged = 0;
 	if (staged && (!valid || status != TCPX_IN_PROGRESS))
 		core_stage_free(link, staged);
@@ -454,8 +458,8 @@ tcpx_status core_rx_end(struct core_link *link, uint32_t channel, bool valid, tc
 		core_rxseq_asked(&chan->rxseq, frame.seq);
 	result = rx_settle(link, chan, valid, status, data);
 	chan->rx.busy = false;
-	/* After an error the frame does not count as applied: the peer sends it again on another
-	 * channel. */
+	/* After an error the frame does not count as applied. If the link lives on, the peer sends
+	 * the frame again on another channel. */
 	if (frame.seq && result == TCPX_OK) {
 		link->count.rx_chunks++;
 		if (frame.seq == chan->piggyback.write_seq)

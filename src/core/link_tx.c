@@ -4,13 +4,13 @@
 
 #include "core/link_priv.h"
 
-/* Whether the channel's ring has a free place beyond `spare` ones. */
+/* Whether more than `spare` places of the channel's ring are free. */
 static bool ring_has_room(const struct core_chan *chan, uint32_t spare)
 {
 	return core_inflight_count(&chan->inflight) + spare < CORE_RING;
 }
 
-/* The frame is under way from now on, inside a call of the transport. */
+/* Records that the frame is under way from now on, inside a call of the transport. */
 static void tx_begin(struct core_chan *chan, const struct frame *frame)
 {
 	chan->tx = (struct core_io){.busy = true, .in_call = true};
@@ -19,8 +19,8 @@ static void tx_begin(struct core_chan *chan, const struct frame *frame)
 	chan->tx_torn = false;
 }
 
-/* Each function tx_next_*() makes one kind of frame the channel's next one, in *tx. False: there is
- * none of this kind, or it must wait. */
+/* Each function tx_next_*() sets *tx to the channel's next frame of one kind. Returns false if
+ * there is no frame of this kind, or if it must wait. */
 static bool tx_next_nack(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
 {
 	const struct core_nack *nack = NULL;
@@ -37,8 +37,8 @@ static bool tx_next_nack(struct core_link *link, struct core_chan *chan, struct 
 	return true;
 }
 
-/* Makes *frame the CREDIT frame of the first kind of credit that has one due, or else of staging
- * grants. False: none is due. */
+/* Sets *frame to a CREDIT frame that is due, the one for staging grants last. Returns false if none
+ * is due. */
 static bool tx_next_credit(struct core_link *link, struct frame *frame)
 {
 	int kind;
@@ -60,8 +60,8 @@ static bool tx_next_credit(struct core_link *link, struct frame *frame)
 	return true;
 }
 
-/* Frames without a sequence: ACK; on a channel that carries small jobs also CREDIT, requests for
- * cover, and STAGE_REQ. */
+/* Sets *tx to a frame without a sequence: an ACK or, on a channel that carries small jobs, a
+ * CREDIT, a request for cover, or a STAGE_REQ. Returns false if there is none to send. */
 static bool tx_next_unsequenced(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
 {
 	struct frame *frame = &tx->frame;
@@ -93,8 +93,9 @@ static bool tx_next_ctl(struct core_link *link, struct core_chan *chan, struct c
 	return true;
 }
 
-/* Cuts the announcement of a SEND: a SEND frame with all its bytes if it has credit for them, else
- * an RTS. False: it has no credit for either, or its bytes are not filled yet. */
+/* Cuts the first frame of a SEND, which announces it: a SEND frame with all its bytes if there is
+ * eager credit for them, otherwise an RTS. Returns false if there is no credit for either, or if
+ * the bytes of a SEND frame are not filled yet. */
 static bool tx_cut_send(struct core_link *link, struct core_chan *chan, struct core_xfer *xfer,
 			struct core_tx *tx)
 {
@@ -181,9 +182,9 @@ static void tx_set_frame(struct core_job *job, struct core_tx *tx, uint64_t line
 	frame->flags |= core_path_flag(job->path);
 }
 
-/* How many of `want` bytes of the job may be cut now. 0: the request of a READ waits for read
- * credit or for staging on this side, or a staged chunk waits for grants. A READ's staging is taken
- * here. */
+/* Returns how many of `want` bytes of the job may be cut now. Returns 0 if the request of a READ
+ * must wait for READ credit or for staging on this side, or if a staged chunk must wait for grants.
+ * Takes the staging of a READ from the pool. */
 static uint64_t tx_allowance(struct core_link *link, struct core_job *job, uint64_t want)
 {
 	if (job->kind == CORE_JOB_REQUEST) {
@@ -202,8 +203,8 @@ static uint64_t tx_allowance(struct core_link *link, struct core_job *job, uint6
 	return want;
 }
 
-/* Whether the channel's window is open: on a channel of plugin messages, fewer messages are in
- * flight than may be; on another one, fewer bytes of staged sources. Does not look at the ring. */
+/* Whether the channel's window is open. On a channel of plugin messages the window limits the
+ * messages in flight, on others the bytes of staged sources in flight. Does not check the ring. */
 static bool chan_has_window(const struct core_link *link, const struct core_chan *chan)
 {
 	if (core_carries_messages(link, chan->index))
@@ -211,9 +212,9 @@ static bool chan_has_window(const struct core_link *link, const struct core_chan
 	return chan->inflight.filled_bytes < core_filled_window(&link->cfg);
 }
 
-/* Whether the job fits the kind of the channel. Channels of plugin messages take jobs that go as
- * messages, while their window is open; other channels take the rest. Small and bulk jobs are not
- * told apart here. */
+/* Whether the channel is of the right kind for the job. Channels of plugin messages take jobs that
+ * are sent as messages, and only while their window is open. Other channels take all other jobs.
+ * Small and bulk jobs are not distinguished here. */
 static bool chan_takes_job(const struct core_link *link, const struct core_chan *chan,
 			   const struct core_job *job)
 {
@@ -222,10 +223,10 @@ static bool chan_takes_job(const struct core_link *link, const struct core_chan 
 	return !core_job_messages(job) || chan->inflight.messages < link->cfg.message_window;
 }
 
-/* Cuts the job's next chunk: a chunk of a lost channel if there is one, else new bytes. First finds
- * how many bytes may go: by chunk size, by credit and grants, by the channel's and the link's
- * window. Then uses credit and grants, fills in *tx, moves the job on, and puts the chunk into the
- * ring. False: nothing may be cut now. */
+/* Cuts the job's next chunk: one that must be sent again if there is one, otherwise new bytes.
+ * First determines how many bytes may be cut, by chunk size, credit, grants, and the windows of the
+ * channel and the link. Then uses credit and grants, sets *tx, advances the job, and puts the chunk
+ * into the ring. Returns false if nothing may be cut now. */
 static bool tx_cut(struct core_link *link, struct core_chan *chan, struct core_job *job,
 		   struct core_tx *tx)
 {
@@ -254,8 +255,8 @@ static bool tx_cut(struct core_link *link, struct core_chan *chan, struct core_j
 		bytes = tx_allowance(link, job, bytes);
 	if (!bytes && job->kind != CORE_JOB_NOTE)
 		return false;
-	/* If enough bytes are in flight on this channel, nothing is cut: more would wait in the
-	 * transport and occupy staging memory. */
+	/* If enough bytes of staged sources are in flight on this channel, nothing is cut: more
+	 * would only wait in the transport and occupy staging memory. */
 	if (job->fills && !job->small && !chan_has_window(link, chan))
 		return false;
 	if (job->path == CORE_PATH_REFERENCE && !job->small &&
@@ -301,8 +302,8 @@ static bool tx_cut(struct core_link *link, struct core_chan *chan, struct core_j
 	return true;
 }
 
-/* Cuts a chunk of the first job in the queue that allows it. A job that has had its turn moves to
- * the back. */
+/* Cuts a chunk of the first job in the queue of which a chunk can be cut now. A job that has had
+ * its turn moves to the end of the queue. */
 static bool tx_next_job(struct core_link *link, struct core_chan *chan, struct list_node *queue,
 			struct core_tx *tx)
 {
@@ -313,7 +314,8 @@ static bool tx_next_job(struct core_link *link, struct core_chan *chan, struct l
 
 		if (!tx_cut(link, chan, job, tx)) {
 			if (queue == &link->sendq.sends)
-				/* SENDs are announced in order, so none overtakes the first */
+				/* the first frames of SENDs leave in order, so no SEND overtakes
+				 * the first one */
 				return false;
 			continue;
 		}
@@ -338,8 +340,8 @@ static bool tx_next_job(struct core_link *link, struct core_chan *chan, struct l
 	return false;
 }
 
-/* The next announcement of a SEND, or the CANCEL of a SEND that ended before it was announced,
- * whichever has the lower message number. */
+/* Sets *tx to the first frame of the next SEND, or to the CANCEL of a SEND that ended before its
+ * first frame was cut, whichever has the lower message number. */
 static bool tx_next_send(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
 {
 	struct core_chunk *chunk;
@@ -372,7 +374,8 @@ static bool tx_next_small(struct core_link *link, struct core_chan *chan, struct
 	return tx_next_job(link, chan, &link->sendq.small, tx) || tx_next_send(link, chan, tx);
 }
 
-/* The notification of a WRITE of one chunk, if that chunk was the channel's last frame. */
+/* Sets *tx to the notification of a WRITE of one chunk, if this chunk was the channel's last
+ * frame. */
 static bool tx_next_piggyback(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
 {
 	struct core_note *note = core_piggyback_next(chan);
@@ -390,9 +393,9 @@ static bool tx_next_piggyback(struct core_link *link, struct core_chan *chan, st
 	return true;
 }
 
-/* The channel `full` goes idle. If bulk jobs wait and its ring or its window has no room, a kick
- * for a chunk was lost on it: kicks another idle channel that carries the same kind of chunks and
- * has room. */
+/* Called when the channel `full` goes idle. If bulk jobs wait, and the ring or the window of `full`
+ * has no room, a kick was wasted on it. Kicks another idle channel of the same kind that has
+ * room. */
 static void tx_pass_kick_on(struct core_link *link, const struct core_chan *full)
 {
 	uint32_t i;
@@ -412,9 +415,9 @@ static void tx_pass_kick_on(struct core_link *link, const struct core_chan *full
 	}
 }
 
-/* The order is: the notification that belongs to the chunk before; refusals; ACK, CREDIT and
- * requests (no place in the ring needed); control frames; small jobs and SENDs; bulk jobs; a NOP
- * that asks for an acknowledgement. If nothing can be sent, the channel becomes idle. */
+/* Frames are tried in this order: the notification of the chunk just sent; refusals; ACK, CREDIT
+ * and requests, which need no place in the ring; control frames; small jobs and SENDs; bulk jobs; a
+ * NOP that asks for an acknowledgement. If there is nothing to send, the channel becomes idle. */
 int core_tx_next(struct core_link *link, uint32_t channel, struct core_tx *tx)
 {
 	struct core_chan *chan = &link->chan[channel];
@@ -444,8 +447,8 @@ int core_tx_next(struct core_link *link, uint32_t channel, struct core_tx *tx)
 		    tx_next_job(link, chan, &link->sendq.bulk, tx))
 			return 1;
 		memset(tx, 0, sizeof(*tx));
-		/* Before the channel goes idle, it asks for the acknowledgement that somebody
-		 * waits for. */
+		/* Before the channel goes idle, it asks for an acknowledgement that is needed and
+		 * that no frame has asked for. */
 		if (chan->inflight.ack_needed &&
 		    chan->inflight.asked_seq < chan->inflight.next_seq - 1) {
 			tx->channel = channel;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notifications: cut like other jobs within a budget; published once, standalone ones in order. */
+/* Notifications. Those that leave are cut like other jobs, within a budget. Those that arrive are
+ * published once, standalone ones in order. */
 #include <string.h>
 
 #include "base/siphash.h"
@@ -19,8 +20,9 @@ void core_notify_init(struct core_notify *notify, const struct core_config *cfg)
 	notify->flush = false;
 }
 
-/* Makes a notification that leaves after core_note_start(), and uses notification credit for it.
- * ERR_LIMIT: it is larger than the budget; ERR_AGAIN: not enough credit now; ERR_NO_MEMORY. */
+/* Makes a notification, which leaves after core_note_start(), and uses notification credit for it.
+ * Returns ERR_LIMIT if it is larger than the budget, ERR_AGAIN if there is not enough credit now,
+ * or ERR_NO_MEMORY. */
 tcpx_status core_note_make(struct core_link *link, const void *data, uint64_t bytes,
 			   bool standalone, struct core_note **out_note)
 {
@@ -68,8 +70,9 @@ static void note_destroy(struct core_link *link, struct core_note *note)
 
 void core_note_start(struct core_link *link, struct core_note *note)
 {
-	/* Numbers are given in posted order. The send queues keep this order only within small
-	 * notifications and within large ones; the receiver restores it between the two. */
+	/* Numbers are given in posted order. The send queues keep this order among small
+	 * notifications and among large ones. The receiver restores the order between small and
+	 * large ones. */
 	note->number = note->standalone ? ++link->notify.alone_last : ++link->notify.attached_last;
 	if (core_cover_acquire(link, note))
 		core_job_queue(link, &note->job);
@@ -77,9 +80,10 @@ void core_note_start(struct core_link *link, struct core_note *note)
 		core_cover_wait(link, note);
 }
 
-/* No request waits for the notification any more. If it has a number, or its frame is in a ring, it
- * must still arrive while the link lives: the peer may have a part of it, or waits for its number.
- * Otherwise it is dropped, and its credit and cover are taken back. */
+/* Called when no request waits for the notification any more. If the notification has a number, or
+ * its frame is in a ring, it must still arrive while the link lives: the peer may have a part of
+ * it, or may wait for its number. Otherwise it is dropped, and its credit and cover are taken
+ * back. */
 void core_note_drop(struct core_link *link, struct core_note *note)
 {
 	if ((note->number || note->piggybacked) && !link->dead)
@@ -93,9 +97,9 @@ void core_note_drop(struct core_link *link, struct core_note *note)
 		note_destroy(link, note);
 }
 
-/* Destroys the notification if the peer has taken all of it, or the link is dead, and no send call
- * uses it. Then the request that waits for it may end. Called after each change that can be the
- * last one missing. */
+/* Called after each change that may complete the notification. Destroys it if no send call uses it,
+ * and if the peer has acknowledged all of it or the link is dead. The request that waits for it may
+ * then end. */
 void core_note_check(struct core_link *link, struct core_note *note)
 {
 	struct core_xfer *xfer = note->xfer;
@@ -104,7 +108,7 @@ void core_note_check(struct core_link *link, struct core_note *note)
 		return;
 	note_destroy(link, note);
 	if (link->dead)
-		return; /* core_link_fail() has ended its request */
+		return; /* core_link_fail() ends its request */
 	if (!xfer) {
 		link->cfg.ops->note_ended(link->cfg.arg);
 		return;
@@ -170,11 +174,11 @@ void core_note_consumed(struct core_link *link, uint64_t bytes, bool empty)
 	core_cover_released(link, bytes + CORE_NOTE_COST);
 }
 
-/* A keyed hash of the offset `at` in a notification. It serves to prove that the parts of a
- * notification leave no gap, so that no memory is published that was not received. Each part adds
- * the hash of its end and subtracts that of its start; only if the parts tile the notification, the
- * sum is the hash of its end less that of 0. The peer does not know the key and cannot forge the
- * sum. */
+/* Returns a keyed hash of the offset `at` in a notification. The hash serves to prove that the
+ * parts of a notification leave no gap, so that no memory is published that was not received. Each
+ * part adds the hash of its end and subtracts the hash of its start. Only if the parts cover the
+ * notification exactly, the sum is the hash of its end minus the hash of 0. The peer does not know
+ * the key and cannot forge the sum. */
 static uint64_t note_seam(const struct core_link *link, uint64_t at)
 {
 	return siphash(link->cfg.secret, &at, sizeof(at));
@@ -199,10 +203,10 @@ void core_notify_in_publish(struct core_link *link, struct core_notify_in *msg)
 	link->cfg.ops->notify(link->cfg.arg, msg);
 }
 
-/* Charges the peer for an arriving notification and allocates the notification. ERR_PROTOCOL: the
- * peer has no cover or credit for it; ERR_NO_MEMORY. All its memory is allocated at once, since
- * parts arrive in any order. Pages that were never written occupy no memory, so only the parts that
- * have arrived are charged to the account. */
+/* Charges the peer for an arriving notification, and allocates the notification. Returns
+ * ERR_PROTOCOL if the peer has no cover or credit for it, or ERR_NO_MEMORY. All its memory is
+ * allocated at once, since parts arrive in any order. Pages that were never written occupy no
+ * memory, so of several parts only those that have arrived are charged to the account. */
 tcpx_status core_notify_in_new(struct core_link *link, const struct frame *frame,
 			       struct core_notify_in **out_msg)
 {
@@ -224,20 +228,21 @@ tcpx_status core_notify_in_new(struct core_link *link, const struct frame *frame
 	return TCPX_OK;
 }
 
-/* `bytes` more of the notification have arrived: charges their memory to the account. */
+/* Called when `bytes` more of the notification have arrived. Charges their memory to the
+ * account. */
 static void notify_in_grew(struct core_link *link, struct core_notify_in *msg, uint32_t bytes)
 {
 	msg->got += bytes;
 	if (msg->got <= msg->there - sizeof(*msg))
-		/* it has a single part, and all of it was charged when that began to arrive */
+		/* the notification has a single part, which was charged when it began to arrive */
 		return;
 	msg->there += bytes;
 	link->cfg.ops->note_grew(link->cfg.arg, bytes);
 }
 
-/* A frame of a notification begins to arrive. Finds the notification of which it is a part, or
- * makes it. ERR_PROTOCOL: the frame is invalid, or does not fit those before it, or there is no
- * cover for it; ERR_NO_MEMORY. */
+/* Called when a frame of a notification begins to arrive. Finds the notification that the frame is
+ * a part of, or makes it. Returns ERR_PROTOCOL if the frame is invalid, does not fit earlier frames
+ * of the notification, or has no cover; or ERR_NO_MEMORY. */
 tcpx_status core_notify_in_begin(struct core_link *link, const struct frame *frame,
 				 struct core_notify_in **out_msg)
 {
@@ -271,7 +276,7 @@ tcpx_status core_notify_in_begin(struct core_link *link, const struct frame *fra
 	return TCPX_OK;
 }
 
-/* A part was lost while it arrived, or is invalid: it may come again. */
+/* Called when a part is invalid or was lost while it arrived. The part may come again. */
 void core_notify_in_undo(struct core_link *link, const struct frame *frame)
 {
 	struct core_notify_in *msg =
@@ -281,8 +286,8 @@ void core_notify_in_undo(struct core_link *link, const struct frame *frame)
 		msg->begun -= frame->payload_bytes;
 }
 
-/* A part has arrived. Publishes the notification if it is complete; standalone ones are published
- * in the order of their numbers. ERR_PROTOCOL: its parts overlap or leave a gap. */
+/* Called when a part has arrived. Publishes the notification if it is complete, but standalone ones
+ * only in the order of their numbers. Returns ERR_PROTOCOL if its parts overlap or leave a gap. */
 tcpx_status core_notify_in_part(struct core_link *link, const struct frame *frame)
 {
 	struct core_notify_in *msg =

@@ -8,13 +8,13 @@
 #include "base/frame.h"
 
 enum core_path {
-	CORE_PATH_STREAM = 0, /* on the channel, after the chunk's header */
-	CORE_PATH_REFERENCE,  /* not on the channel: the peer copies them out of the source */
-	CORE_PATH_MESSAGE,    /* as the next message of a plugin's channel */
+	CORE_PATH_STREAM = 0, /* the bytes follow the chunk's header on the channel */
+	CORE_PATH_REFERENCE,  /* the peer copies the bytes out of the source by itself */
+	CORE_PATH_MESSAGE,    /* the bytes are the next message of a plugin channel */
 };
 
-/* The frame flag of a chunk that goes by this path, and of a READ_REQ or CTS that allows the
- * path. */
+/* Returns the frame flag of a chunk that goes by this path. In a READ_REQ or CTS the flag allows
+ * the path. */
 static inline uint16_t core_path_flag(enum core_path path)
 {
 	static const uint16_t flags[] = {
@@ -26,7 +26,7 @@ static inline uint16_t core_path_flag(enum core_path path)
 	return flags[path];
 }
 
-/* The path that the frame's flags name. */
+/* Returns the path that the frame's flags name. */
 static inline enum core_path core_path_of(const struct frame *frame)
 {
 	if (frame->flags & FRAME_F_REF)
@@ -34,8 +34,8 @@ static inline enum core_path core_path_of(const struct frame *frame)
 	return frame->flags & FRAME_F_MSG ? CORE_PATH_MESSAGE : CORE_PATH_STREAM;
 }
 
-/* The path by which the frame's payload goes. STREAM if the frame has none: the flag of a READ_REQ
- * or CTS only allows a path. */
+/* Returns the path by which the frame's payload goes. Returns STREAM if the frame has no payload:
+ * the flag of a READ_REQ or CTS only allows a path. */
 static inline enum core_path core_path_of_payload(const struct frame *frame)
 {
 	return frame->payload_bytes ? core_path_of(frame) : CORE_PATH_STREAM;

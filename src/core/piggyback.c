@@ -3,17 +3,18 @@
  * The notification of a WRITE of one chunk does not wait for the chunk's acknowledgement: its frame
  * leaves right after the chunk, on the same channel. The receiver publishes the notification when
  * the chunk is applied, and drops it when the chunk was refused or aborted.
+ *
  * While note->piggybacked is set, the notification's frame is in a channel's ring. The notification
- * ends when the frame is acknowledged, or starts anew when the channel is lost
- * (core_piggyback_lost).
+ * ends when the frame is acknowledged. If the channel is lost before, core_piggyback_lost()
+ * decides.
  */
 #include <string.h>
 
 #include "core/link_priv.h"
 
-/* Whether the frame is all of a WRITE, is no message of a plugin, and the WRITE has a
- * notification of up to CORE_PIGGYBACK_BYTES that may follow at once: the ring has room for it,
- * and there is cover, which is paid here. */
+/* Whether the frame is a whole WRITE whose notification may follow at once. The frame must not be a
+ * message of a plugin, the notification may have up to CORE_PIGGYBACK_BYTES, and the ring must have
+ * room for it. There must also be cover for the notification, which this function pays. */
 bool core_piggyback_fits(struct core_link *link, const struct core_chan *chan,
 			 const struct frame *frame, struct core_job *job)
 {
@@ -28,8 +29,8 @@ bool core_piggyback_fits(struct core_link *link, const struct core_chan *chan,
 	       core_cover_acquire(link, note);
 }
 
-/* The notification whose frame must be the next one of the channel; NULL: none. There is none if
- * its transfer was cancelled, refused or acknowledged after the transfer's frame was cut. */
+/* Returns the notification whose frame must be the channel's next one. Returns NULL if there is
+ * none, or if its WRITE was cancelled, refused or acknowledged after the WRITE's frame was cut. */
 struct core_note *core_piggyback_next(struct core_chan *chan)
 {
 	struct core_chunk *chunk = core_inflight_at(&chan->inflight, chan->inflight.next_seq - 1);
@@ -41,9 +42,9 @@ struct core_note *core_piggyback_next(struct core_chan *chan)
 	return xfer->state == CORE_ACTIVE ? xfer->note : NULL;
 }
 
-/* The peer's fence says that this notification, whose channel was lost, was not published. It is
- * sent again: at once if the bytes of its WRITE are applied, else when they are. It is dropped if
- * the WRITE has ended otherwise. */
+/* Called when the peer's fence says that this notification, whose channel was lost, was not
+ * published. If the bytes of its WRITE are applied, it is sent again at once; otherwise it is sent
+ * when they are. It is dropped if the WRITE has ended in another way. */
 void core_piggyback_lost(struct core_link *link, struct core_note *note)
 {
 	note->piggybacked = false;
@@ -58,8 +59,9 @@ void core_piggyback_lost(struct core_link *link, struct core_note *note)
 	}
 }
 
-/* The notification of the DATA frame directly before it begins to arrive. ERR_PROTOCOL: that frame
- * was not all of the WRITE that the notification names, or there is no cover; ERR_NO_MEMORY. */
+/* Called when a piggybacked notification begins to arrive. Returns ERR_PROTOCOL if the frame before
+ * it was not the whole of the WRITE that the notification names, or if there is no cover for it; or
+ * ERR_NO_MEMORY. */
 tcpx_status core_piggyback_begin(struct core_link *link, struct core_chan *chan,
 				 const struct frame *frame, struct core_notify_in **out_msg)
 {
@@ -77,8 +79,8 @@ tcpx_status core_piggyback_begin(struct core_link *link, struct core_chan *chan,
 	return TCPX_OK;
 }
 
-/* The notification's frame was lost half-way. Undoes its charge, which is made again when the frame
- * is sent again. */
+/* Called when the notification's frame was lost half-way. Undoes the charge for the notification,
+ * which is charged again when its frame is sent again. */
 void core_piggyback_undo(struct core_link *link, struct core_chan *chan)
 {
 	struct core_notify_in *msg = chan->piggyback.arriving;
@@ -88,7 +90,7 @@ void core_piggyback_undo(struct core_link *link, struct core_chan *chan)
 	core_notify_in_free(link, msg);
 }
 
-/* Publishes a notification whose WRITE was applied; drops it if the WRITE was not. */
+/* Publishes a notification if its WRITE was applied; otherwise drops it. */
 static void piggyback_decide(struct core_link *link, struct core_notify_in *msg, bool applied)
 {
 	uint64_t bytes = msg->bytes;
@@ -98,13 +100,14 @@ static void piggyback_decide(struct core_link *link, struct core_notify_in *msg,
 		return;
 	}
 	core_notify_in_free(link, msg);
-	/* the application will never see it: returns its credit as if it had been read */
+	/* the application never gets it: returns its credit as if the application had read it */
 	core_link_return(link, FRAME_CREDIT_NOTIFY, bytes + CORE_NOTE_COST, true);
 	core_cover_released(link, bytes + CORE_NOTE_COST);
 }
 
-/* The notification's frame has arrived completely: publishes or drops the notification. False: the
- * bytes of its WRITE are still being copied, so it waits for them and is not applied yet. */
+/* Called when the notification's frame has arrived completely. Publishes or drops the notification.
+ * Returns false if the bytes of its WRITE are still being copied: the notification then waits for
+ * them, and its frame does not count as applied yet. */
 bool core_piggyback_end(struct core_link *link, struct core_chan *chan, bool valid)
 {
 	struct core_notify_in *msg = chan->piggyback.arriving;
@@ -118,15 +121,16 @@ bool core_piggyback_end(struct core_link *link, struct core_chan *chan, bool val
 	return true;
 }
 
-/* The copy of a WRITE's bytes ended: publishes or drops the notification that waited for it.
- * Returns the sequence of that notification, which is now applied; 0: none waited. */
+/* Called when the copy of a WRITE's bytes has ended. Publishes or drops the notification that
+ * waited for it. Returns the sequence of the notification's frame, which now counts as applied, or
+ * 0 if none waited. */
 uint64_t core_piggyback_committed(struct core_link *link, struct core_chan *chan, uint64_t seq,
 				  tcpx_status status)
 {
 	struct list_node *pos;
 
 	if (seq == chan->piggyback.write_seq)
-		/* for a notification that arrives later */
+		/* needed if the notification arrives only later */
 		chan->piggyback.write_ok = status == TCPX_OK;
 	LIST_FOREACH(pos, &chan->piggyback.waiting) {
 		struct core_notify_in *msg = LIST_ENTRY(pos, struct core_notify_in, node);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions that the files of the core share and that end no request: frames in flight, queues,
- * kicks. Comments are at their definitions. */
+ * kicks. Most comments are at their definitions. */
 #ifndef CORE_QUEUE_PRIV_H
 #define CORE_QUEUE_PRIV_H
 
 #include "core/job_cut.h"
 #include "core/link.h"
 
-/* Places of a ring that only NACKs may use. An ACK may not pass a NACK that was not sent, so a ring
- * without a place for a NACK would hold back ACKs as well. */
+/* Places of a ring that only NACKs may use. An ACK may not pass an unsent NACK, so a ring without a
+ * place for a NACK would hold back ACKs as well. */
 #define CORE_RING_SPARE 16
 
 /* inflight.c: chunks to send again, and how a job's chunks leave the rings */
@@ -50,8 +50,8 @@ uint64_t core_stage_take(struct core_link *link, uint64_t want, uint64_t left);
 void core_stage_free(struct core_link *link, uint64_t bytes);
 
 /* Whether the peer or a plugin may still read the job's source, because chunks of the job are in
- * flight by another path than the stream. False if the link has failed, unless the peer has a
- * lease (core_link_lease). */
+ * flight by another path than the stream. Always false after the link has failed, unless the peer
+ * has a lease (core_link_lease). */
 static inline bool core_job_source_read(const struct core_link *link, const struct core_job *job)
 {
 	return job->reading && (!link->dead || link->leased);

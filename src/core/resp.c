@@ -3,7 +3,7 @@
  * acknowledged all of it. */
 #include "core/link_priv.h"
 
-/* Ends the read response: returns its READ credit, and the engine frees it. */
+/* Ends the read response: returns its READ credit to the peer. The engine then frees it. */
 static void resp_finish(struct core_link *link, struct core_resp *resp)
 {
 	if (resp->ended)
@@ -20,8 +20,8 @@ static void resp_finish(struct core_link *link, struct core_resp *resp)
 	link->cfg.ops->resp_ended(link->cfg.arg, resp);
 }
 
-/* Ends the read response if it is sent and acknowledged, or stopped, and nothing uses its source
- * any more. Called after each change that can be the last one missing. */
+/* Called after each change that may complete the read response. Ends it if nothing uses its source
+ * any more, and if all of it is sent and acknowledged or it was stopped. */
 void core_resp_check(struct core_link *link, struct core_resp *resp)
 {
 	struct core_job *job = &resp->job;
@@ -62,8 +62,8 @@ void core_resp_refuse(struct core_link *link, uint64_t xfer_id, tcpx_status stat
 	core_link_return(link, FRAME_CREDIT_READ, 1, link->npushes == 0);
 }
 
-/* Stops the read response: cuts nothing more of it, and takes its source away from frames that
- * are being sent. It ends now, or when nothing uses its source any more. */
+/* Stops the read response: cuts nothing more of it, and takes its source away from frames that are
+ * being sent. The read response ends now, or when nothing uses its source any more. */
 static void resp_abort(struct core_link *link, struct core_resp *resp)
 {
 	uint32_t i;
@@ -78,7 +78,7 @@ static void resp_abort(struct core_link *link, struct core_resp *resp)
 			core_tx_abort(link, &link->chan[i]);
 	resp->refs--;
 	if (resp->job.reading && !link->dead)
-		/* idle channels then ask for the acknowledgements after which the peer no longer
+		/* makes idle channels ask for acknowledgements, after which the peer no longer
 		 * reads the source */
 		core_kick_all(link);
 	core_resp_check(link, resp);

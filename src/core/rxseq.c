@@ -28,14 +28,14 @@ bool core_rxseq_apply(struct core_rxseq *rx, uint64_t seq)
 		rx->done[next % CORE_RING / 64] &= ~bit;
 		rx->applied = next;
 	}
-	/* An acknowledgement is due as soon as the oldest frame that asked for one is applied. It
-	 * cannot wait for the latest such frame: while frames arrive faster than they are applied,
-	 * `applied` may never reach that. */
+	/* An acknowledgement is due as soon as the oldest frame that asked for one is applied. To
+	 * wait for the latest such frame could take forever: frames may arrive faster than they are
+	 * applied. */
 	if (rx->ask_first > rx->acked && rx->applied >= rx->ask_first) {
 		rx->ack_due = true;
 		return true;
 	}
-	/* a refusal may have waited until all sequences before it are applied */
+	/* a refusal may have waited until all sequences before it were applied */
 	return rx->unsent > 0;
 }
 
@@ -64,9 +64,9 @@ void core_rxseq_refuse(struct core_rxseq *rx, uint64_t seq, uint64_t xfer, int32
 	rx->ack_due = true;
 }
 
-/* The oldest refusal that was not sent, if all sequences before it are applied; NULL: none. A
- * later refusal must wait: it would take a place of the ring that the oldest one may need, and no
- * acknowledgement may pass the oldest one anyway. */
+/* Returns the oldest refusal that was not sent, if all sequences before it are applied; otherwise
+ * NULL. A later refusal must wait. It could take the place in the ring that the oldest one needs,
+ * and no acknowledgement may pass the oldest one anyway. */
 static struct core_nack *rxseq_oldest_nack(struct core_rxseq *rx)
 {
 	struct core_nack *oldest = NULL;
@@ -101,9 +101,9 @@ void core_rxseq_nack_forget(struct core_rxseq *rx, uint64_t seq)
 	}
 }
 
-/* Up to which sequence frames may be acknowledged: those before the first refusal that was not
- * sent. If acknowledgements waited until all refusals are sent, two sides with full rings would
- * wait for each other. */
+/* Returns up to which sequence frames may be acknowledged: up to the last applied one before the
+ * first refusal that was not sent. If acknowledgements waited until all refusals are sent, two
+ * sides with full rings would wait for each other. */
 static uint64_t rxseq_ack_upto(const struct core_rxseq *rx)
 {
 	uint64_t upto = rx->applied;
@@ -117,7 +117,7 @@ static uint64_t rxseq_ack_upto(const struct core_rxseq *rx)
 bool core_rxseq_ack_next(struct core_rxseq *rx, bool busy, uint64_t *out_applied,
 			 uint64_t *out_taken)
 {
-	/* taken: too low by one while a frame without a sequence arrives, which is harmless */
+	/* `taken` is too low by one while a frame without a sequence arrives, which is harmless */
 	uint64_t upto, taken = rx->begun - busy;
 
 	if (!rx->ack_due)
@@ -127,7 +127,7 @@ bool core_rxseq_ack_next(struct core_rxseq *rx, bool busy, uint64_t *out_applied
 		return false;
 	rx->acked = upto;
 	if (rx->ask_first <= upto && rx->ask_last > upto)
-		rx->ask_first = upto + 1; /* one of these may have asked; which one is not stored */
+		rx->ask_first = upto + 1; /* lower bound: the sequence itself is not stored */
 	rx->ack_due = rx->unsent > 0;
 	*out_applied = upto;
 	*out_taken = taken > upto ? taken : upto;

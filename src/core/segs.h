@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A segment. linear: where it begins in the transfer; its length is the difference to the next
- * one's linear, so the array has a sentinel. local and remote: indices into core_segs.local and
- * core_segs.remote. */
+/* A segment. `linear` is the offset in the transfer at which it begins. Its length is the `linear`
+ * of the next entry minus its own, so the array ends with a sentinel. `local` and `remote` are
+ * indices into core_segs.local and core_segs.remote. */
 struct core_seg {
 	uint64_t linear;
 	uint64_t local_off;
@@ -18,12 +18,13 @@ struct core_seg {
 
 struct core_segs {
 	uint64_t total;		/* bytes of all segments */
-	uint32_t nseg;		/* without the sentinel */
+	uint32_t nseg;		/* number of segments, without the sentinel */
 	struct core_seg *seg;	/* nseg + 1 entries */
 	void *const *local;	/* regions of the engine, opaque to the core */
 	const uint64_t *remote; /* region keys */
 	uint32_t nlocal, nremote;
-	int vanishing; /* for the engine: pages of a local region may vanish at any time */
+	/* for the engine: the memory of a local region may vanish (mem_region_vanishes) */
+	int vanishing;
 };
 
 /* A place in a segment list. */
@@ -37,7 +38,7 @@ static inline uint64_t core_seg_length(const struct core_segs *segs, uint32_t se
 	return segs->seg[seg + 1].linear - segs->seg[seg].linear;
 }
 
-/* The cursor's offset in the transfer. */
+/* Returns the cursor's offset in the transfer. */
 static inline uint64_t core_cursor_linear(const struct core_segs *segs, struct core_cursor at)
 {
 	return segs->seg[at.seg].linear + at.off;
@@ -50,7 +51,8 @@ struct core_piece {
 };
 
 /* Takes the next piece of the *bytes bytes that begin at *at: as many of them as lie in the same
- * segment. Moves *at past the piece and reduces *bytes by its length. False: *bytes is 0. */
+ * segment. Moves *at past the piece and reduces *bytes by its length. Returns false if *bytes is
+ * 0. */
 static inline bool core_piece_next(const struct core_segs *segs, struct core_cursor *at,
 				   uint64_t *bytes, struct core_piece *out_piece)
 {
@@ -71,12 +73,14 @@ static inline bool core_piece_next(const struct core_segs *segs, struct core_cur
 	return true;
 }
 
-/* Moves *at on by at most `bytes` bytes and at most `pieces` pieces, and not past the end of the
- * list. Returns the bytes passed; *out_pieces: the number of pieces that they lie in. */
+/* Moves *at forward by at most `bytes` bytes and at most `pieces` pieces, and not past the end of
+ * the list. Returns the number of bytes passed. *out_pieces is the number of pieces that they lie
+ * in. */
 uint64_t core_cursor_advance(const struct core_segs *segs, struct core_cursor *at, uint64_t bytes,
 			     uint32_t pieces, uint32_t *out_pieces);
 
-/* The cursor at the offset `linear` of the transfer, which must be below `total`. Bisects. */
+/* Returns the cursor at the offset `linear` of the transfer, which must be below `total`. Uses a
+ * binary search. */
 struct core_cursor core_cursor_at(const struct core_segs *segs, uint64_t linear);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The send queues of a link: which jobs wait, and which channels are kicked for them and for
- * credits. */
+/* The send queues of a link: which jobs wait, and which channels are kicked for them. Also credits
+ * and staging, as far as they kick channels. */
 #include "core/queue_priv.h"
 
 void core_sendq_init(struct core_sendq *sendq)
@@ -14,7 +14,7 @@ void core_sendq_init(struct core_sendq *sendq)
 	sendq->sends_first = false;
 }
 
-/* Whether a frame of the job is still to be cut, now or later. */
+/* Whether the job has a frame that can be cut now or later. */
 bool core_job_has_more(const struct core_job *job)
 {
 	if (job->retransmit)
@@ -26,9 +26,9 @@ bool core_job_has_more(const struct core_job *job)
 	return job->linear < job->end;
 }
 
-/* Whether a frame of the job is still to be cut, and its source allows that now. Of a staged
- * source the next byte must be filled, unless a chunk is sent again or a SEND is not announced
- * yet. */
+/* Whether the job has a frame that can be cut now, as far as its source is concerned. The next byte
+ * of a staged source must be filled, except for a chunk that is sent again, and for the first frame
+ * of a SEND. */
 bool core_job_cuttable(const struct core_job *job)
 {
 	if (!core_job_has_more(job) || job->retransmit || !job->fills)
@@ -46,8 +46,8 @@ static void job_insert_by_priority(struct list_node *head, struct core_job *job)
 	list_insert_before(pos->next, &job->node);
 }
 
-/* Kicks as many idle channels of plugin messages as the job has messages. A channel whose window is
- * full is kicked when a message on it is acknowledged. */
+/* Kicks as many idle channels of plugin messages as the job has messages. Leaves out channels whose
+ * window is full, since they are kicked when one of their messages is acknowledged. */
 static void kick_message_channels(struct core_link *link, const struct core_job *job)
 {
 	uint64_t bytes = job->retransmit ? UINT64_MAX : job->end - job->linear, sent = 0;
@@ -65,8 +65,8 @@ static void kick_message_channels(struct core_link *link, const struct core_job 
 	}
 }
 
-/* Queues the job if a frame of it can be cut now, and kicks channels for it. Otherwise whoever
- * makes a frame cuttable must call this again. */
+/* Queues the job if a frame of it can be cut now, and kicks channels for it. Otherwise does
+ * nothing: code that makes a frame cuttable must call this function again. */
 void core_job_queue(struct core_link *link, struct core_job *job)
 {
 	if (job->queued || !core_job_cuttable(job))
@@ -97,15 +97,15 @@ void core_job_unqueue(struct core_job *job)
 	list_remove(&job->node);
 }
 
-/* Whether the channel carries control frames, SENDs and small jobs: the priority channel; while
- * that is not up, each channel for streams. */
+/* Whether the channel carries control frames, SENDs and small jobs. Only the priority channel does;
+ * while that is not up, each channel for streams does. */
 bool core_carries_small(const struct core_link *link, uint32_t channel)
 {
 	return channel == CORE_PRIO || (link->chan[CORE_PRIO].state != CORE_CHAN_UP &&
 					!core_carries_messages(link, channel));
 }
 
-/* Whether the channel carries bulk jobs as streams. The priority channel does so while no bulk
+/* Whether the channel carries bulk jobs as streams. The priority channel does so only while no bulk
  * channel for streams is up. */
 bool core_carries_bulk(const struct core_link *link, uint32_t channel)
 {
@@ -119,7 +119,7 @@ bool core_carries_bulk(const struct core_link *link, uint32_t channel)
 	return true;
 }
 
-/* Tells the channel's sender that there is something to send, if the channel is up and idle. */
+/* Wakes the channel's sender if the channel is up and idle. */
 void core_kick(struct core_link *link, struct core_chan *chan)
 {
 	if (chan->state != CORE_CHAN_UP || !chan->idle)
@@ -128,7 +128,7 @@ void core_kick(struct core_link *link, struct core_chan *chan)
 	link->cfg.ops->kick(link->cfg.arg, chan->index);
 }
 
-/* Kicks the channels that carry control frames and small jobs: core_carries_small(). */
+/* Kicks the channels that carry control frames and small jobs (core_carries_small). */
 void core_kick_small(struct core_link *link)
 {
 	uint32_t i;
@@ -141,8 +141,8 @@ void core_kick_small(struct core_link *link)
 		core_kick(link, &link->chan[i]);
 }
 
-/* Kicks as many idle bulk channels as there are chunks in `bytes` bytes. While no bulk channel
- * for streams is up, kicks the priority channel. */
+/* Kicks as many idle bulk channels for streams as there are chunks in `bytes` bytes. If no such
+ * channel is up, kicks the priority channel. */
 void core_kick_bulk(struct core_link *link, uint64_t bytes)
 {
 	uint32_t i, bulk = core_stream_channels(link);
@@ -159,8 +159,8 @@ void core_kick_bulk(struct core_link *link, uint64_t bytes)
 		core_kick(link, &link->chan[CORE_PRIO]);
 		return;
 	}
-	/* The search begins with another channel each time, so that transfers of one chunk use all
-	 * channels. */
+	/* The search begins at another channel each time, so that transfers of one chunk use all
+	 * channels in turn. */
 	link->sendq.rotor++;
 	for (i = 0; i < bulk && chunks > 0; i++) {
 		struct core_chan *chan = &link->chan[1 + (link->sendq.rotor + i) % bulk];
@@ -192,7 +192,7 @@ static struct core_ctl *ctl_new(struct core_link *link, const struct frame *fram
 	return ctl;
 }
 
-/* Queues a copy of a control frame. Without memory the link fails. */
+/* Queues a copy of a control frame. If there is no memory, the link fails. */
 void core_ctl_queue(struct core_link *link, const struct frame *frame)
 {
 	struct core_ctl *ctl;
@@ -212,9 +212,9 @@ void core_ctl_queue(struct core_link *link, const struct frame *frame)
 	core_kick_small(link);
 }
 
-/* A SEND was cancelled before it was announced. Its number is used up, so the peer must hear of it:
- * a CANCEL is queued in the place of the SEND, by number. Eager credit is acquired in the order of
- * numbers, since the peer returns it in that order. */
+/* Called when a SEND was cancelled before its first frame was cut. Its number is used up, so the
+ * peer must be notified: a CANCEL takes the SEND's place in the order of numbers. Eager credit is
+ * acquired in this order, since the peer returns it in this order. */
 void core_cancelled_queue(struct core_link *link, const struct frame *frame)
 {
 	struct list_node *pos = link->sendq.cancelled.prev;
@@ -232,8 +232,8 @@ void core_cancelled_queue(struct core_link *link, const struct frame *frame)
 
 /* --- credits and staging, and the channels that they kick --- */
 
-/* A frame begins to arrive that occupies memory here until it is consumed. False if the peer has
- * no credit for it. */
+/* Called when a frame begins to arrive that occupies memory on this side until it is consumed.
+ * Charges the frame to the peer's credit. Returns false if the peer has no credit for it. */
 bool core_link_charge(struct core_link *link, enum frame_credit kind, uint64_t amount)
 {
 	bool due;
@@ -245,7 +245,7 @@ bool core_link_charge(struct core_link *link, enum frame_credit kind, uint64_t a
 	return true;
 }
 
-/* Returns credit to the peer. empty: the application has read everything that arrived. */
+/* Returns credit to the peer. `empty`: the application has read everything that arrived. */
 void core_link_return(struct core_link *link, enum frame_credit kind, uint64_t amount, bool empty)
 {
 	if (core_credit_return(&link->credit[kind], amount, empty))
@@ -266,9 +266,10 @@ void core_stage_withdraw(struct core_link *link, uint64_t bytes)
 	core_kick_small(link);
 }
 
-/* Takes up to `want` bytes of staging memory from the pool, and returns how many. left: how many
- * bytes of staging the peer (or the READ) that gets them can still use without them. While that is
- * a chunk or more, less than CORE_GRANT_BYTES is not worth a frame, and nothing is taken. */
+/* Takes up to `want` bytes of staging from the pool, and returns how many. `left` is how many bytes
+ * the taker (the peer or a READ) has and can still use. While `left` is a chunk or more, nothing is
+ * taken if fewer than CORE_GRANT_BYTES (or `want`, if that is less) are free, since they are not
+ * worth a frame. */
 uint64_t core_stage_take(struct core_link *link, uint64_t want, uint64_t left)
 {
 	uint64_t least = left >= link->cfg.chunk_bytes ? CORE_GRANT_BYTES : 1, got;
@@ -280,8 +281,8 @@ uint64_t core_stage_take(struct core_link *link, uint64_t want, uint64_t left)
 	return got;
 }
 
-/* Gives staging memory back to the pool. If this link waits for some, it may take it first; the
- * engine tells the other links later. */
+/* Gives staging memory back to the pool. If this link waits for staging, it takes some at once. The
+ * engine notifies other links later. */
 void core_stage_free(struct core_link *link, uint64_t bytes)
 {
 	link->cfg.ops->stage_give(link->cfg.arg, bytes);
@@ -290,7 +291,7 @@ void core_stage_free(struct core_link *link, uint64_t bytes)
 }
 
 /* Called when the pool may have staging for this link. Grants the peer what it requested, as far as
- * the pool has it, and one chunk ahead of its requests if the pool allows it. */
+ * the pool has it, and up to a chunk more if the pool allows that. */
 void core_stage_more(struct core_link *link)
 {
 	struct core_stage_in *in = &link->stage_in;

@@ -10,8 +10,8 @@
 #include "base/frame.h"
 #include "base/list.h"
 
-#define CORE_CTL_MAX 65536	 /* control frames that may wait while the peer does not receive */
-#define CORE_CANCELLED_MAX 65536 /* cancelled SENDs whose CANCEL may wait */
+#define CORE_CTL_MAX 65536	 /* most control frames that may wait to be sent */
+#define CORE_CANCELLED_MAX 65536 /* most CANCELs of cancelled SENDs that may wait */
 
 /* A control frame with a sequence and without payload: CTS, FINAL, CANCEL. */
 struct core_ctl {
@@ -20,19 +20,19 @@ struct core_ctl {
 };
 
 struct core_sendq {
-	struct list_node ctl;	/* core_ctl */
+	struct list_node ctl;	/* list of core_ctl */
 	uint32_t nctl;		/* length of `ctl`, at most CORE_CTL_MAX */
 	struct list_node small; /* jobs for the priority channel, highest priority first */
 	struct list_node bulk;	/* jobs for the other channels, highest priority first */
-	struct list_node sends; /* SENDs that are not announced, by message number */
-	/* core_ctl: CANCELs of SENDs that were never announced, by number */
+	struct list_node sends; /* SENDs whose first frame is not cut yet, by message number */
+	/* list of core_ctl: CANCELs of SENDs of which no frame was cut, by message number */
 	struct list_node cancelled;
 	/* length of `cancelled`; at CORE_CANCELLED_MAX no SEND can be posted */
 	uint32_t ncancelled;
 	/* where the search for a channel to kick begins; grows with each search */
 	uint32_t rotor;
-	/* the last search for a small frame began with SENDs; the next one begins with small
-	 * jobs */
+	/* the last search for a small frame tried SENDs first; the next one tries small jobs
+	 * first */
 	bool sends_first;
 };
 

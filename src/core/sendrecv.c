@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SEND and RECV: matched in order; small SENDs go eagerly within a budget, others after a CTS. */
+/* SEND and RECV: matched in order. Small SENDs leave eagerly within a budget, others after a
+ * CTS. */
 #include "core/link_priv.h"
 
 #include <string.h>
@@ -18,7 +19,8 @@ void core_send_in_free(struct core_link *link, struct core_send_in *msg)
 	link->cfg.ops->free(link->cfg.arg, msg, sizeof(*msg) + (msg->eager ? msg->bytes : 0));
 }
 
-/* Queues a FINAL: tells the peer how its SEND or RECV with the id `sender` ended here. */
+/* Queues a FINAL, which says how the peer's SEND or RECV with the id `sender` ended on this
+ * side. */
 static void final_queue(struct core_link *link, uint64_t sender, tcpx_status status, uint64_t bytes)
 {
 	struct frame final = {.type = FRAME_FINAL,
@@ -29,14 +31,16 @@ static void final_queue(struct core_link *link, uint64_t sender, tcpx_status sta
 	core_ctl_queue(link, &final);
 }
 
-/* The SEND has its RECV: returns its part of the eager budget to the peer. */
+/* Called when the SEND has met its RECV. Returns the SEND's part of the eager budget to the
+ * peer. */
 static void send_in_consumed(struct core_link *link, const struct core_send_in *msg)
 {
 	core_link_return(link, FRAME_CREDIT_EAGER, msg->cost, list_empty(&link->sendrecv.sends));
 }
 
-/* Matches a RECV with the SEND that came for it. The bytes of an eager SEND (`data`) are copied to
- * the RECV; for another one a CTS asks the peer to send the bytes. A dead SEND ends the RECV. */
+/* Matches a RECV with its SEND. The bytes of an eager SEND (`data`) are copied to the RECV. For any
+ * other SEND, a CTS asks the peer to send the bytes. If the peer has cancelled the SEND (`dead`),
+ * the RECV ends. */
 static void recv_pair(struct core_link *link, struct core_xfer *xfer,
 		      const struct core_send_in *msg, const void *data)
 {
@@ -98,8 +102,8 @@ void core_recv_applied(struct core_link *link, struct core_xfer *xfer, tcpx_stat
 	core_xfer_check(link, xfer);
 }
 
-/* Matches RECVs with SENDs that have arrived, in the order of the SENDs' numbers, until the RECVs
- * are used up or the next SEND has not arrived. */
+/* Matches RECVs with SENDs that have arrived, in the order of the SENDs' numbers. Stops when no
+ * RECV is left or the next SEND has not arrived. */
 void core_sendrecv_match(struct core_link *link)
 {
 	while (!list_empty(&link->sendrecv.receives) && !list_empty(&link->sendrecv.sends)) {
@@ -116,7 +120,7 @@ void core_sendrecv_match(struct core_link *link)
 	}
 }
 
-/* The SEND with this number that waits for its RECV; NULL: none. */
+/* Returns the SEND with this number that waits for its RECV, or NULL. */
 static struct core_send_in *send_in_find(struct core_link *link, uint64_t number)
 {
 	struct list_node *pos;
@@ -130,8 +134,8 @@ static struct core_send_in *send_in_find(struct core_link *link, uint64_t number
 	return NULL;
 }
 
-/* Keeps a SEND until its RECV is posted, sorted by number. The credit of the SEND is charged
- * already; without memory the charge is undone. */
+/* Keeps a SEND, sorted by number, until its RECV is posted. The SEND's credit is charged already.
+ * If there is no memory, undoes the charge and returns ERR_NO_MEMORY. */
 static tcpx_status send_in_keep(struct core_link *link, const struct core_send_in *head,
 				const void *data)
 {
@@ -155,8 +159,9 @@ static tcpx_status send_in_keep(struct core_link *link, const struct core_send_i
 	return TCPX_OK;
 }
 
-/* A SEND frame (with its payload) or an RTS arrived: matches the SEND with its RECV, or keeps it
- * until that is posted. ERR_PROTOCOL: it is too long or has no credit; ERR_NO_MEMORY. */
+/* Called when a SEND frame (with its payload) or an RTS arrives. Matches the SEND with its RECV, or
+ * keeps the SEND until the RECV is posted. Returns ERR_PROTOCOL if the SEND is too long or has no
+ * credit, or ERR_NO_MEMORY. */
 tcpx_status core_send_arrived(struct core_link *link, const struct frame *frame, const void *data)
 {
 	bool eager = frame->type == FRAME_SEND;
@@ -170,7 +175,7 @@ tcpx_status core_send_arrived(struct core_link *link, const struct frame *frame,
 	if (bytes > TCPX_TOTAL_MAX)
 		return TCPX_ERR_PROTOCOL;
 	if (frame->linear < link->sendrecv.recv_next || send_in_find(link, frame->linear))
-		return TCPX_OK; /* its CANCEL overtook it and has used up the number */
+		return TCPX_OK; /* its CANCEL arrived first and has used up the number */
 	if (!core_link_charge(link, FRAME_CREDIT_EAGER, head.cost))
 		return TCPX_ERR_PROTOCOL;
 	if (!list_empty(&link->sendrecv.receives) && frame->linear == link->sendrecv.recv_next) {
@@ -183,8 +188,8 @@ tcpx_status core_send_arrived(struct core_link *link, const struct frame *frame,
 	return send_in_keep(link, &head, data);
 }
 
-/* A CTS arrived: the RECV of this SEND is known, so its bytes may be sent. If the SEND has ended,
- * the peer is told with a FINAL. */
+/* Called when a CTS arrives: the SEND has met its RECV, so its bytes may be sent. If the SEND has
+ * ended on this side, queues a FINAL that tells the peer so. */
 void core_send_cleared(struct core_link *link, const struct frame *frame)
 {
 	struct core_xfer *xfer = core_xfer_find(link, frame->xfer);
@@ -198,7 +203,7 @@ void core_send_cleared(struct core_link *link, const struct frame *frame)
 	if (!job->announced || xfer->send.eager || job->cleared ||
 	    frame->offset > xfer->segs->total)
 		return;
-	core_retransmit_free(link, job); /* drops an announcement that was to be sent again */
+	core_retransmit_free(link, job); /* drops an RTS that was to be sent again */
 	job->cleared = true;
 	job->peer_xfer = frame->key;
 	job->linear = 0;
@@ -214,9 +219,9 @@ void core_send_cleared(struct core_link *link, const struct frame *frame)
 	core_job_queue(link, job);
 }
 
-/* The peer ended one of its SENDs. The SEND's number must be used up here even so, since the SEND
- * may have been aborted while it arrived, or may never arrive. ERR_PROTOCOL: the peer has no credit
- * for it; ERR_NO_MEMORY. */
+/* Called when the peer has ended one of its SENDs. The SEND's number must still be used up on this
+ * side, since the SEND may have been aborted while it arrived, or may never arrive. Returns
+ * ERR_PROTOCOL if the peer has no credit for it, or ERR_NO_MEMORY. */
 tcpx_status core_send_cancelled(struct core_link *link, const struct frame *frame)
 {
 	struct core_send_in *msg = send_in_find(link, frame->linear);
@@ -250,7 +255,8 @@ tcpx_status core_send_cancelled(struct core_link *link, const struct frame *fram
 	return TCPX_OK;
 }
 
-/* A FINAL arrived: how a SEND ended at the peer, or the error with which a READ or a RECV ends. */
+/* Called when a FINAL arrives. It says how a SEND ended at the peer, or with which error a READ or
+ * a RECV must end. */
 void core_final_arrived(struct core_link *link, const struct frame *frame)
 {
 	struct core_xfer *xfer = core_xfer_find(link, frame->xfer);
@@ -279,8 +285,9 @@ void core_final_arrived(struct core_link *link, const struct frame *frame)
 	core_xfer_end(link, xfer, status);
 }
 
-/* Acquires eager credit for a SEND: for all of its bytes, so that they leave in its first frame, or
- * for an RTS only. False: no credit for either; then all later SENDs wait as well. */
+/* Acquires eager credit for a SEND: for all of its bytes, which then leave in its first frame, or
+ * for an RTS only. Returns false if there is no credit for either; all later SENDs then wait as
+ * well. */
 bool core_send_acquire(struct core_link *link, struct core_xfer *xfer)
 {
 	uint64_t total = xfer->segs->total;
@@ -298,9 +305,9 @@ bool core_send_acquire(struct core_link *link, struct core_xfer *xfer)
 	return xfer->send.has_credit;
 }
 
-/* Acquires credit for all SENDs that wait, in the order in which the peer returns it, so that the
- * sources of those after the first one are filled as well. Does nothing while CANCELs of SENDs
- * wait for credit. */
+/* Acquires credit for all SENDs that wait, in the order in which the peer returns it. The sources
+ * of all SENDs with credit are then filled, not only that of the first one. Does nothing while
+ * CANCELs of SENDs wait for credit. */
 void core_sendrecv_acquire(struct core_link *link)
 {
 	struct list_node *pos;

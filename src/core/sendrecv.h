@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SEND and RECV of a link. The k-th SEND that is posted is the peer's k-th message, even if it is
- * cancelled; it goes to the peer's k-th RECV that is not cancelled. */
+ * cancelled. It is matched with the peer's k-th RECV that is not cancelled. */
 #ifndef CORE_SENDRECV_H
 #define CORE_SENDRECV_H
 
@@ -12,11 +12,11 @@
 
 /* The part of a core_xfer for a SEND. */
 struct core_send {
-	uint64_t number; /* the message number, given at the post */
-	/* it has acquired its part of the eager budget, which SENDs acquire in the order of their
+	uint64_t number; /* the message number, given when the SEND is posted */
+	/* it has acquired its part of the eager budget; SENDs acquire in the order of their
 	 * numbers */
 	bool has_credit;
-	/* its bytes leave in its first frame (SEND); otherwise its first frame is an RTS */
+	/* its bytes leave in its first frame, a SEND frame; otherwise that frame is an RTS */
 	bool eager;
 };
 
@@ -31,21 +31,21 @@ struct core_recv {
 
 /* A SEND of the peer that waits for a RECV. Allocated by ops->alloc(). */
 struct core_send_in {
-	struct list_node node; /* sendrecv.sends */
+	struct list_node node; /* in sendrecv.sends */
 	uint64_t number;
 	uint64_t bytes;	      /* length of the whole SEND */
 	uint64_t sender;      /* the SEND's id at the peer */
 	uint64_t cost;	      /* its part of the eager budget */
 	bool eager;	      /* its bytes came with it and are in `data` */
 	bool dead;	      /* the peer has ended the SEND, which still consumes its RECV */
-	tcpx_status status;   /* if dead: with what the RECV ends */
+	tcpx_status status;   /* if dead: the status with which the RECV ends */
 	unsigned char data[]; /* bytes of an eager SEND */
 };
 
 struct core_sendrecv {
-	/* RECVs (core_xfer) that are not matched, in the order of their posts */
+	/* list of core_xfer: RECVs that are not matched, in the order of their posts */
 	struct list_node receives;
-	struct list_node sends; /* core_send_in: not matched, by number */
+	struct list_node sends; /* core_send_in: SENDs that are not matched, by number */
 	/* number of the last SEND posted; number of the peer's SEND that is matched next */
 	uint64_t send_next, recv_next;
 };

@@ -2,14 +2,14 @@
 /* Staging at the destination: requests of the sender, grants of the receiver. */
 #include "core/stage_quota.h"
 
-/* Gives back grants beyond what is requested, except those that the peer lets us keep: with them
- * the next small WRITE need not wait for a grant. */
+/* Gives back grants beyond what is requested and what the peer lets us keep ahead of requests. With
+ * grants ahead, the next small WRITE need not wait for a grant. */
 static void stage_out_trim(struct core_stage_out *out)
 {
 	uint64_t need = out->requested - out->withdrawn - out->used + out->ahead;
 	uint64_t have = out->granted - out->used;
 
-	/* used includes dropped grants, so a surplus is what exceeds all requests */
+	/* granted <= requested - withdrawn + ahead: nothing to give back */
 	if (have <= need)
 		return;
 	out->dropped += have - need;
@@ -18,8 +18,8 @@ static void stage_out_trim(struct core_stage_out *out)
 	out->due = true;
 }
 
-/* If the peer lets us keep grants without a request, no STAGE_REQ frame is due while the grants
- * suffice for all requests and for half of what may be kept. */
+/* A STAGE_REQ frame is due, except if the peer lets us keep grants ahead of requests, and the
+ * grants suffice for all requests and for half of what may be kept. */
 bool core_stage_out_request(struct core_stage_out *out, uint64_t bytes)
 {
 	out->requested += bytes;

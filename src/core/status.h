@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a status travels in a frame: its code, negated. */
+/* How a status is encoded in a frame: as its code, negated. */
 #ifndef CORE_STATUS_H
 #define CORE_STATUS_H
 
@@ -12,8 +12,8 @@ static inline uint64_t core_status_pack(tcpx_status status)
 	return (uint64_t)(uint32_t)(-(int)status);
 }
 
-/* The status that the peer sent as `value`; ERR_REMOTE for codes above 99, which no status has.
- * Codes up to 99 are not checked. */
+/* Returns the status that the peer sent as `value`. Values above 99, which no status has, become
+ * ERR_REMOTE. Values up to 99 are not checked. */
 static inline tcpx_status core_status_unpack(uint64_t value)
 {
 	if (value == 0)

@@ -32,7 +32,7 @@ void core_tx_torn(struct core_link *link, uint32_t channel)
 	if (seq > chan->inflight.acked_seq)
 		core_inflight_at(&chan->inflight, seq)->aborted = true;
 	else if (xfer && xfer->job.kind == CORE_JOB_WRITE)
-		/* the peer acknowledged the frame before the call that sends it returned */
+		/* the peer acknowledged the frame before the send call returned */
 		xfer->job.acked -= chan->tx_bytes;
 }
 

@@ -69,7 +69,7 @@ struct core_xfer *core_xfer_find(struct core_link *link, uint64_t id)
 	return link->xfers.slots[slot];
 }
 
-/* The frame under way takes a reference to the transfer or read response whose memory it uses. */
+/* Takes a reference to the transfer or read response whose memory the frame under way uses. */
 void core_io_ref(struct core_io *io, struct core_xfer *xfer, struct core_resp *resp)
 {
 	io->xfer = xfer;
@@ -79,8 +79,8 @@ void core_io_ref(struct core_io *io, struct core_xfer *xfer, struct core_resp *r
 		++*io->refs;
 }
 
-/* The frame under way takes a reference to its notification: the peer may acknowledge the frame
- * before the send call returns, and until then the call reads the notification. */
+/* Takes a reference to the notification that the frame under way sends. The peer may acknowledge
+ * the frame before the send call returns, and until then the call reads the notification. */
 void core_io_ref_note(struct core_io *io, struct core_note *note)
 {
 	io->note = note;
@@ -110,8 +110,9 @@ void core_io_release(struct core_link *link, struct core_io *io)
 		core_note_check(link, note);
 }
 
-/* Gives up the bytes of the frame under way, if there is one: the rest is scratch memory. The
- * reference is dropped now, or when the call of the transport returns that uses the memory. */
+/* Gives up the bytes of the frame under way, if there is one: its rest is scratch memory. The
+ * reference is dropped now or, if a call of the transport uses the memory, when the call
+ * returns. */
 void core_io_abort(struct core_link *link, struct core_io *io)
 {
 	if (!io->busy)
@@ -143,7 +144,7 @@ static void xfer_abort_io(struct core_link *link, struct core_xfer *xfer)
 	}
 }
 
-/* The transfer is over: takes it out of all lists and calls ops->ended(). It must have no
+/* Ends the transfer: takes it out of all lists and calls ops->ended(). The transfer must have no
  * references. */
 static void xfer_finish(struct core_link *link, struct core_xfer *xfer, tcpx_status status)
 {
@@ -170,7 +171,8 @@ static void xfer_finish(struct core_link *link, struct core_xfer *xfer, tcpx_sta
 	link->cfg.ops->ended(link->cfg.arg, xfer);
 }
 
-/* All bytes of the transfer are in place. Lets its notification leave; ends it if it has none. */
+/* Called when all bytes of the transfer are in place. Lets its notification leave, or ends the
+ * transfer if it has none. */
 static void xfer_data_done(struct core_link *link, struct core_xfer *xfer)
 {
 	if (!xfer->note) {
@@ -182,7 +184,7 @@ static void xfer_data_done(struct core_link *link, struct core_xfer *xfer)
 		core_note_start(link, xfer->note);
 }
 
-/* All bytes of the RECV are in place: tells the peer (FINAL) and ends the RECV. */
+/* Called when all bytes of the RECV are in place. Sends the peer a FINAL and ends the RECV. */
 static void xfer_recv_done(struct core_link *link, struct core_xfer *xfer)
 {
 	struct frame final = {
@@ -192,16 +194,16 @@ static void xfer_recv_done(struct core_link *link, struct core_xfer *xfer)
 	xfer_finish(link, xfer, xfer->recv.truncated ? TCPX_ERR_TRUNCATED : TCPX_OK);
 }
 
-/* Whether frames in flight may still read this transfer's memory, or (strict) write to the
- * peer's, so that it cannot end yet. */
+/* Whether the transfer cannot end yet, because frames in flight may still read its memory or, if it
+ * is a strict WRITE, write to the peer's memory. */
 static bool xfer_waits_for_peer(const struct core_link *link, const struct core_xfer *xfer)
 {
 	return core_job_source_read(link, &xfer->job) ||
 	       (!link->dead && xfer->strict && xfer->op == TCPX_OP_WRITE && xfer->job.inflight);
 }
 
-/* Ends the transfer, or lets its notification leave, if nothing is missing any more. Called after
- * each change that can be the last one missing. */
+/* Called after each change that may complete the transfer. If nothing is missing any more, ends the
+ * transfer or lets its notification leave. */
 void core_xfer_check(struct core_link *link, struct core_xfer *xfer)
 {
 	if (xfer->refs)
@@ -237,9 +239,9 @@ void core_xfer_check(struct core_link *link, struct core_xfer *xfer)
 	}
 }
 
-/* Tells the peer that the transfer has ended here early. Does nothing for a WRITE, for a READ of
- * which nothing was requested, for a SEND whose end the peer has told, and for a RECV without a
- * SEND. */
+/* Tells the peer that the transfer has ended early on this side. Does nothing for a WRITE, for a
+ * READ of which nothing was requested, for a SEND whose end the peer has reported, and for a RECV
+ * without a SEND. */
 static void xfer_cancel_at_peer(struct core_link *link, struct core_xfer *xfer)
 {
 	struct frame frame = {.type = FRAME_CANCEL, .xfer = xfer->id};
@@ -275,7 +277,7 @@ static void xfer_cancel_at_peer(struct core_link *link, struct core_xfer *xfer)
 	core_ctl_queue(link, &frame);
 }
 
-/* Bytes of the job that are still to be cut, or to be sent again. */
+/* Returns the number of bytes of the job that must still be cut or sent again. */
 static uint64_t job_uncut_bytes(const struct core_job *job)
 {
 	const struct core_retransmit *retx;
@@ -308,13 +310,12 @@ void core_xfer_end(struct core_link *link, struct core_xfer *xfer, tcpx_status s
 	core_job_unqueue(job);
 	core_fill_stop(link, job);
 	list_remove(&xfer->recv.node);
-	/* a reference of this function, so that an abort does not end the transfer before the
-	 * function returns */
+	/* holds a reference, so that no abort ends the transfer before this function returns */
 	xfer->refs++;
 	xfer_abort_io(link, xfer);
 	xfer->refs--;
 	if (((xfer->strict && job->inflight) || job->reading) && !link->dead)
-		/* idle channels then ask for the acknowledgements that the transfer waits for */
+		/* makes idle channels ask for the acknowledgements that the transfer waits for */
 		core_kick_all(link);
 	core_xfer_check(link, xfer);
 }
@@ -368,7 +369,7 @@ static void xfer_job_init(const struct core_link *link, struct core_xfer *xfer)
 		    : xfer->op == TCPX_OP_READ ? CORE_JOB_REQUEST
 					       : CORE_JOB_SEND;
 	if (job->kind == CORE_JOB_REQUEST)
-		/* the READ's request goes by the stream; its data may come by another path */
+		/* the READ_REQ frames go by the stream; the data may come by another path */
 		job->small = true;
 }
 

@@ -16,7 +16,7 @@
 enum core_xfer_state {
 	CORE_IDLE = 0, /* never posted */
 	CORE_ACTIVE,   /* posted, and not all bytes are in place */
-	/* all bytes are in place, and the peer has not yet taken the notification */
+	/* all bytes are in place, and the peer has not acknowledged the notification yet */
 	CORE_NOTIFYING,
 	CORE_ENDING, /* the status is decided, and the memory is still in use */
 	CORE_FINAL   /* ended: ops->ended() was called */
@@ -29,18 +29,18 @@ struct core_note;
 struct core_xfer {
 	enum tcpx_op op;
 	const struct core_segs *segs; /* the segment list, also of a SEND or RECV; nseg may be 0 */
-	/* bytes of the notification that is attached, or of an OP_NOTIFY; the core copies them */
+	/* bytes of an attached notification or of an OP_NOTIFY; the core copies them */
 	const void *notify;
 	uint32_t notify_bytes;
 	bool has_notify;
 	bool strict; /* a cancelled WRITE ends only when none of its frames is in flight */
-	/* a destination region is staged at the peer; then all of them are treated as staged */
+	/* a destination region is staged at the peer; all of them are then treated as staged */
 	bool remote_staged;
-	bool local_staged; /* a local region is staged; then all of them are treated as staged */
-	/* the path of its chunks (only with STREAM staging is used); SEND, RECV: the path to offer
-	 * to the peer */
+	bool local_staged; /* a local region is staged; all are then treated as staged */
+	/* The path of its chunks. Staging is used only with STREAM. SEND, RECV: the path to offer
+	 * to the peer. */
 	enum core_path path;
-	/* WRITE, READ: it goes by the priority channel, whatever its size */
+	/* WRITE, READ: for the priority channel, whatever the size */
 	bool by_prio;
 	/* WRITE, READ: no frames are sent; the engine copies the bytes itself and calls
 	 * core_xfer_moved() */
@@ -50,35 +50,36 @@ struct core_xfer {
 
 	enum core_xfer_state state;
 	tcpx_status status; /* TCPX_IN_PROGRESS until the end is decided */
-	uint64_t id;	    /* its number in frames */
+	uint64_t id;	    /* the number that names it in frames */
 	uint64_t applied;   /* bytes in place */
 	uint64_t arrived;   /* READ, RECV: bytes of chunks that have arrived or are arriving */
 	struct core_send send;
 	struct core_recv recv;
-	/* READ into staged memory: bytes of staging that it has taken and no chunk has used yet */
+	/* READ into staged memory: bytes of staging that were taken for it and that no chunk has
+	 * used yet */
 	uint64_t reserved;
-	uint32_t refs; /* calls of a transport and copies that use its local memory now */
+	uint32_t refs; /* calls of a transport and copies under way that use its local memory */
 	bool matched;  /* RECV: its SEND is known; SEND: the peer has said how it ended */
 	struct core_job job;
 	struct core_note *note;
-	struct list_node node; /* link->active */
+	struct list_node node; /* in link->active */
 };
 
-/* Requests by id. An id is an index and a generation, so a late frame for a request that has
- * ended does not find the one that uses the entry now. */
+/* Requests by id. An id consists of an index and a generation. A late frame for a request that has
+ * ended therefore does not find the request that uses the entry now. */
 struct core_xfer_table {
 	struct core_xfer **slots; /* NULL: free entry */
-	uint32_t *generation;	  /* of each entry */
+	uint32_t *generation;	  /* generation of each entry */
 	/* count: number of entries; hint: where the search for a free one begins */
 	uint32_t count, hint;
 };
 
-/* The response to one requested piece of a peer's READ. The engine owns it, and frees it and its
- * region references in ops->resp_ended(). */
+/* The response to one requested piece of a peer's READ. The engine owns it. ops->resp_ended() frees
+ * it and its references to regions. */
 struct core_resp {
 	struct core_job job;
 	struct core_segs segs;
-	struct list_node node; /* link->read responses */
+	struct list_node node; /* in link->resps */
 	uint32_t refs;
 	bool ended;
 };
