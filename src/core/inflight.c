@@ -14,11 +14,8 @@ int core_retransmit_add(struct core_link *link, const struct core_chunk *chunk)
 		retx = link->cfg.ops->alloc(link->cfg.arg, sizeof(*retx));
 	if (!retx)
 		return -1;
-	*retx = (struct core_retransmit){.at = chunk->at,
-					 .linear = chunk->linear,
-					 .bytes = chunk->bytes,
-					 .pieces = chunk->pieces,
-					 .type = chunk->type};
+	*retx = (struct core_retransmit){
+		.at = chunk->at, .linear = chunk->linear, .bytes = chunk->bytes};
 	while (*tail)
 		tail = &(*tail)->next;
 	*tail = retx;

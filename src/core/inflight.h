@@ -31,7 +31,7 @@ struct core_chunk {
 	struct core_ctl *ctl; /* the control frame, kept to be sent again; or NULL */
 	struct core_cursor at;
 	uint64_t linear;
-	uint32_t bytes, pieces;
+	uint32_t bytes;
 	uint8_t type;
 	/* refused: the peer refused the chunk; aborted: it was sent with wrong bytes; staged: its
 	 * destination is staged */
@@ -52,8 +52,7 @@ struct core_retransmit {
 	struct core_retransmit *next;
 	struct core_cursor at;
 	uint64_t linear;
-	uint32_t bytes, pieces;
-	uint8_t type;
+	uint32_t bytes;
 };
 
 struct core_inflight {

@@ -279,8 +279,8 @@ tcpx_status core_notify_in_begin(struct core_link *link, const struct frame *fra
 /* Called when a part is invalid or was lost while it arrived. The part may come again. */
 void core_notify_in_undo(struct core_link *link, const struct frame *frame)
 {
-	struct core_notify_in *msg =
-		core_incoming_find(&link->notify.incoming, frame->xfer, frame->key == 1);
+	struct core_notify_in *msg = core_incoming_find(&link->notify.incoming, frame->xfer,
+							frame->key == FRAME_NOTE_ALONE);
 
 	if (msg)
 		msg->begun -= frame->payload_bytes;
@@ -290,8 +290,8 @@ void core_notify_in_undo(struct core_link *link, const struct frame *frame)
  * only in the order of their numbers. Returns ERR_PROTOCOL if its parts overlap or leave a gap. */
 tcpx_status core_notify_in_part(struct core_link *link, const struct frame *frame)
 {
-	struct core_notify_in *msg =
-		core_incoming_find(&link->notify.incoming, frame->xfer, frame->key == 1);
+	struct core_notify_in *msg = core_incoming_find(&link->notify.incoming, frame->xfer,
+							frame->key == FRAME_NOTE_ALONE);
 
 	if (!msg)
 		/* two channels carried the same empty notification at once */

@@ -273,8 +273,8 @@ static void write_interfaces(FILE *out, enum trace_context_places place)
 	if (in)
 		fclose(in);
 	for (int i = 0; i < PLUGIN_DEVICES; i++)
-		if (trace_device_name(i))
-			write_counter(out, trace_device_name(i), when);
+		if (trace_device_name(i, name, sizeof(name)))
+			write_counter(out, name, when);
 }
 
 void trace_context_write(FILE *out, enum trace_context_places place)

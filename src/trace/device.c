@@ -73,17 +73,26 @@ int trace_device_learn(int number, const char *name, const char *pci_path)
 	return added;
 }
 
-const char *trace_device_name(int number)
+int trace_device_name(int number, char *out, size_t cap)
 {
-	if (number < 0 || number >= DEVICES_MAX || !(dev.known & (1u << number)))
-		return NULL;
-	return dev.names[number];
+	int known;
+
+	if (number < 0 || number >= DEVICES_MAX)
+		return 0;
+	pthread_mutex_lock(&dev.lock);
+	known = !!(dev.known & (1u << number));
+	if (known)
+		snprintf(out, cap, "%s", dev.names[number]);
+	pthread_mutex_unlock(&dev.lock);
+	return known;
 }
 
 int trace_device_is(const char *name)
 {
+	char known[sizeof(dev.names[0])];
+
 	for (int i = 0; i < DEVICES_MAX; i++)
-		if (trace_device_name(i) && !strcmp(trace_device_name(i), name))
+		if (trace_device_name(i, known, sizeof(known)) && !strcmp(known, name))
 			return 1;
 	return 0;
 }

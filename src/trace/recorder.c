@@ -263,7 +263,9 @@ static void write_unfinished(struct trace_ring *ring)
 		return;
 	record.duration = trace_ticks() - record.time;
 	block.dropped = atomic_load_explicit(&ring->dropped, memory_order_relaxed);
-	if (!write_block(&block, &record, sizeof(record), NULL, 0))
+	if (write_block(&block, &record, sizeof(record), NULL, 0))
+		atomic_fetch_add_explicit(&rec.dropped, 1, memory_order_relaxed);
+	else
 		atomic_fetch_add_explicit(&rec.written, 1, memory_order_relaxed);
 }
 
@@ -458,8 +460,12 @@ static int recorder_begin(const struct trace_recorder_opts *opts)
 	if (sem_init(&rec.wake, 0, 0) || sem_init(&rec.finished, 0, 0))
 		return -1;
 	if (!rec.fork_handled) {
-		if (pthread_key_create(&rec.key, ring_of_ended_thread) ||
-		    pthread_atfork(NULL, NULL, child_of_fork) || atexit(trace_recorder_close))
+		errno = pthread_key_create(&rec.key, ring_of_ended_thread);
+		if (!errno)
+			errno = pthread_atfork(NULL, NULL, child_of_fork);
+		if (!errno && atexit(trace_recorder_close))
+			errno = ENOMEM;
+		if (errno)
 			return -1;
 		rec.fork_handled = 1;
 	}

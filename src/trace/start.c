@@ -40,5 +40,10 @@ int trace_start(char *why, size_t cap)
 		atomic_store_explicit(&failed, 1, memory_order_relaxed);
 	}
 	errno = err;
-	return !rc && atomic_load_explicit(&trace_recorder_on, memory_order_relaxed);
+	if (rc)
+		return 0;
+	if (atomic_load_explicit(&trace_recorder_on, memory_order_relaxed))
+		return 1;
+	text_format(why, cap, "the trace of this process has ended");
+	return 0;
 }

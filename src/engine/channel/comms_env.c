@@ -125,15 +125,16 @@ static void env_add_named(struct question *q, const char *names)
 /* Writes up to max problems to `out` and returns their number. */
 static unsigned env_check(struct question *q, struct gpudirect_problem *out, unsigned max)
 {
+	gpudirect_get_fn getenv_of = comms_place_getenv;
 	unsigned count;
 
 	if (!q->place.nnics) {
 		q->place.nifaces = 0;
-		return gpudirect_env_check(&q->place, without_interfaces, NULL, out, max);
-	}
-	if (*q->at->rxdm_error)
+		getenv_of = without_interfaces;
+	} else if (*q->at->rxdm_error) {
 		q->place.rxdm_error = q->at->rxdm_error;
-	count = gpudirect_env_check(&q->place, comms_place_getenv, NULL, out, max);
+	}
+	count = gpudirect_env_check(&q->place, getenv_of, NULL, out, max);
 	return count < max ? count : max;
 }
 

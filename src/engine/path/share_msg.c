@@ -66,9 +66,8 @@ static void share_export_done(struct mem_share *job, tcpx_status status)
 
 static void share_export_start(struct engine_share *share)
 {
-	struct engine_peer *peer = share->peer;
 	struct mem_region *region = share->region;
-	int fd;
+	tcpx_status status;
 
 	share->job = (struct mem_share){.op = MEM_SHARE_EXPORT,
 					.same = same_process(share->chan),
@@ -77,12 +76,9 @@ static void share_export_start(struct engine_share *share)
 					.device = region->device,
 					.fd = -1,
 					.done = share_export_done};
-	if (region->kind->share(&share->job) == TCPX_OK)
-		return;
-	link_lock(&peer->link);
-	fd = share_refuse(share);
-	link_unlock(&peer->link);
-	share_fd_close(fd);
+	status = region->kind->share(&share->job);
+	if (status != TCPX_OK)
+		share_export_done(&share->job, status);
 }
 
 /* Gives up an offer because the peer cannot fetch the descriptor. A use of the region after

@@ -42,6 +42,17 @@ static void hook_close_channel(void *arg, uint32_t channel)
 	link_wake(&peer->link);
 }
 
+static void hook_fail(void *arg, tcpx_status status)
+{
+	struct engine_peer *peer = arg;
+
+	if (!peer->link.wake.failed) {
+		peer->link.wake.failed = true;
+		peer->link.wake.failed_status = status;
+	}
+	link_wake(&peer->link);
+}
+
 static void hook_fence(void *arg, uint32_t channel, uint32_t epoch, uint64_t applied,
 		       const struct core_nack *nacks, uint32_t count)
 {
@@ -49,9 +60,7 @@ static void hook_fence(void *arg, uint32_t channel, uint32_t epoch, uint64_t app
 	struct fence_out *fence = malloc(sizeof(*fence) + count * sizeof(*nacks)), **tail;
 
 	if (!fence) {
-		peer->link.wake.failed = true;
-		peer->link.wake.failed_status = TCPX_ERR_NO_MEMORY;
-		link_wake(&peer->link);
+		hook_fail(peer, TCPX_ERR_NO_MEMORY);
 		return;
 	}
 	*fence = (struct fence_out){
@@ -202,17 +211,6 @@ static uint64_t hook_note_take(void *arg, uint64_t want, uint64_t least)
 static void hook_note_give(void *arg, uint64_t bytes)
 {
 	account_give(arg, bytes);
-}
-
-static void hook_fail(void *arg, tcpx_status status)
-{
-	struct engine_peer *peer = arg;
-
-	if (!peer->link.wake.failed) {
-		peer->link.wake.failed = true;
-		peer->link.wake.failed_status = status;
-	}
-	link_wake(&peer->link);
 }
 
 const struct core_ops engine_core_ops = {

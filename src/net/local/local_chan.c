@@ -212,7 +212,7 @@ static void local_info(const struct net_chan *base, struct net_chan_info *out_in
 	memset(out_info, 0, sizeof(*out_info));
 	if (head - tail <= chan->ring_bytes)
 		out_info->unacked_bytes = head - tail;
-	out_info->unacked_bytes += open;
+	out_info->unacked_bytes += open; /* a loan counts as a byte, so that it is not overlooked */
 	out_info->copy = local_share_name(chan);
 	out_info->same_process = chan->copy == COPY_DIRECT &&
 				 atomic_load_explicit(chan->lend_ok, memory_order_acquire);
