@@ -141,7 +141,7 @@ static void peer_behind(struct world *w, struct wire_cursor *in)
 	const struct core_stage_in *stage = &w->link.stage_in;
 	uint8_t how = wire_get_u8(in);
 	struct frame data = {.type = FRAME_DATA, .xfer = how / 32, .payload_bytes = size};
-	struct frame note = {.type = FRAME_NOTIFY, .key = FRAME_NOTE_BEHIND, .xfer = how / 32};
+	struct frame note = {.type = FRAME_NOTIFY, .key = FRAME_NOTE_PIGGYBACK, .xfer = how / 32};
 	struct frame wish = {.type = FRAME_STAGE_REQ,
 			     .linear = stage->requested + size,
 			     .key = stage->withdrawn,

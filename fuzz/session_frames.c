@@ -250,7 +250,7 @@ void session_send_answer(struct wire_cursor *in)
 static void send_behind(struct wire_cursor *in, uint32_t channel, uint32_t which)
 {
 	struct frame data = {.type = FRAME_DATA, .xfer = 7, .payload_bytes = 8};
-	struct frame note = {.type = FRAME_NOTIFY, .key = FRAME_NOTE_BEHIND, .xfer = 7};
+	struct frame note = {.type = FRAME_NOTIFY, .key = FRAME_NOTE_PIGGYBACK, .xfer = 7};
 
 	if (which == VICTIM_FRIEND || (region_staged(which) && !staging(data.payload_bytes)))
 		return;

@@ -92,11 +92,11 @@ enum frame_credit {
 	FRAME_CREDIT_COUNT = 4,
 	/* A request for NOTIFY credit, not a credit: linear = cumulative bytes wanted,
 	 * offset = cumulative bytes that the first waiting notification needs */
-	FRAME_CREDIT_WISH = 4,
+	FRAME_CREDIT_COVER = 4,
 };
 /* The key of a NOTIFY. The notification belongs to a transfer (ATTACHED), to none (ALONE), or to
  * the WRITE whose DATA frame is directly before the NOTIFY on the channel (BEHIND). */
-enum frame_note { FRAME_NOTE_ATTACHED = 0, FRAME_NOTE_ALONE = 1, FRAME_NOTE_BEHIND = 2 };
+enum frame_note { FRAME_NOTE_ATTACHED = 0, FRAME_NOTE_ALONE = 1, FRAME_NOTE_PIGGYBACK = 2 };
 /* The key of a READ_REQ: on which channel the data should be sent. BY_PRIO asks for the priority
  * channel, but the responder may choose another one. */
 enum frame_read { FRAME_READ_ANYHOW = 0, FRAME_READ_BY_PRIO = 1 };

@@ -24,7 +24,7 @@ _Atomic int log_level = LOG_LEVEL_UNSET;
 static pthread_rwlock_t sink_lock = PTHREAD_RWLOCK_INITIALIZER; /* guards sink_fn, sink_arg */
 static tcpx_log_fn sink_fn;
 static void *sink_arg;
-static bool level_told;		 /* whether log_sink_set() was called; guarded by sink_lock */
+static bool sink_was_set;	 /* whether log_sink_set() was called; guarded by sink_lock */
 static const char *_Atomic only; /* set by log_only(); NULL: all lines are logged */
 static pthread_mutex_t limit_lock = PTHREAD_MUTEX_INITIALIZER; /* guards every log_limit */
 
@@ -48,14 +48,14 @@ void log_sink_set(tcpx_log_fn fn, void *arg, enum tcpx_log_level level)
 	sink_fn = fn;
 	sink_arg = arg;
 	log_level = (int)level;
-	level_told = true;
+	sink_was_set = true;
 	pthread_rwlock_unlock(&sink_lock);
 }
 
 void log_level_atleast(int level)
 {
 	pthread_rwlock_rdlock(&sink_lock);
-	if (!level_told && config_value(CONFIG_LOG)->source == CONFIG_DEFAULT) {
+	if (!sink_was_set && config_value(CONFIG_LOG)->source == CONFIG_DEFAULT) {
 		log_level_default((int)config_u64(CONFIG_LOG));
 		if (log_level < level)
 			log_level_set(level);

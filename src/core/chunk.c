@@ -26,7 +26,7 @@ static bool chunk_needs_ack(const struct core_link *link, const struct core_job 
 	 * READ credit is in use. */
 	case CORE_JOB_RESP:
 		return !job->small || job->by_prio ||
-		       link->npushes * 4 >= link->cfg.credit_in[FRAME_CREDIT_READ];
+		       link->nresps * 4 >= link->cfg.credit_in[FRAME_CREDIT_READ];
 	default:
 		return false;
 	}

@@ -138,7 +138,7 @@ bool core_cover_request_next(struct core_link *link, struct frame *frame)
 		cover->request_due = false;
 		cover->request_open = true;
 		frame->type = FRAME_CREDIT;
-		frame->key = FRAME_CREDIT_WISH;
+		frame->key = FRAME_CREDIT_COVER;
 		frame->linear = cover->queued + cover_request_ahead(link);
 		frame->offset = cover->sent + note_cost(first);
 		return true;
@@ -155,7 +155,7 @@ static uint64_t cover_reserved(const struct core_link *link)
 	return link->cover.first + link->cover.granted - link->credit[FRAME_CREDIT_NOTIFY].given;
 }
 
-uint64_t core_note_held(const struct core_link *link)
+uint64_t core_note_pending(const struct core_link *link)
 {
 	uint64_t held = cover_reserved(link) - link->cover.out;
 

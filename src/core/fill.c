@@ -114,7 +114,7 @@ void core_fill_end(struct core_link *link, struct core_job *job, uint64_t ready,
 	fill_job_check(link, job);
 }
 
-uint32_t core_fill_sender(const struct core_link *link, uint32_t i)
+uint32_t core_fill_chan(const struct core_link *link, uint32_t i)
 {
 	return 1 + (link->sendq.rotor + 1 + i) % core_stream_channels(link);
 }

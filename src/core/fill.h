@@ -80,6 +80,6 @@ bool core_fill_back(struct core_link *link, struct core_job *job);
 
 /* Returns the bulk channel that the next core_kick_bulk() will kick as its i-th (from 0), if all
  * bulk channels are idle. */
-uint32_t core_fill_sender(const struct core_link *link, uint32_t i);
+uint32_t core_fill_chan(const struct core_link *link, uint32_t i);
 
 #endif

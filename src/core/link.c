@@ -426,10 +426,10 @@ void core_rx_committed(struct core_link *link, uint32_t channel, uint32_t epoch,
 	if (!link->dead && chan->epoch == epoch) {
 		chan->commits--;
 		link->count.rx_bytes += bytes;
-		core_rx_applied(link, chan, seq, xfer ? TCPX_OK : status);
+		core_rx_finished(link, chan, seq, xfer ? TCPX_OK : status);
 		next = core_piggyback_committed(link, chan, seq, status);
 		if (next)
-			core_rx_applied(link, chan, next, TCPX_OK);
+			core_rx_finished(link, chan, next, TCPX_OK);
 		fence_try(link, chan);
 	}
 	if (xfer)

@@ -142,7 +142,7 @@ void core_note_more(struct core_link *link);
 uint32_t core_note_untaken(const struct core_link *link);
 /* Returns how much of the account is set aside for notifications of this peer that have not reached
  * the application, beyond the peer's first window; 0 if no more than the window is set aside. */
-uint64_t core_note_held(const struct core_link *link);
+uint64_t core_note_pending(const struct core_link *link);
 /* Returns cover.moves, a counter that grows while notifications arrive. */
 uint64_t core_note_moves(const struct core_link *link);
 

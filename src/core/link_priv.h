@@ -35,8 +35,8 @@ void core_resp_cancel(struct core_link *link, uint64_t xfer_id);
 
 /* link_rx.c */
 void core_rx_lost(struct core_link *link, struct core_chan *chan);
-void core_rx_applied(struct core_link *link, struct core_chan *chan, uint64_t seq,
-		     tcpx_status status);
+void core_rx_finished(struct core_link *link, struct core_chan *chan, uint64_t seq,
+		      tcpx_status status);
 
 /* piggyback.c */
 bool core_piggyback_fits(struct core_link *link, const struct core_chan *chan,

@@ -86,7 +86,7 @@ static tcpx_status rx_begin_type(struct core_link *link, struct core_chan *chan,
 		rx->kind = CORE_RX_MESSAGE;
 		return frame->payload_bytes <= CORE_SMALL_BYTES ? TCPX_OK : TCPX_ERR_PROTOCOL;
 	case FRAME_NOTIFY:
-		status = frame->key == FRAME_NOTE_BEHIND
+		status = frame->key == FRAME_NOTE_PIGGYBACK
 				 ? core_piggyback_begin(link, chan, frame, &rx->note)
 				 : core_notify_in_begin(link, frame, &rx->note);
 		rx->kind = frame->payload_bytes ? CORE_RX_NOTE : CORE_RX_NONE;
@@ -266,8 +266,8 @@ static bool rx_nack(struct core_link *link, struct core_chan *chan, uint64_t seq
 
 /* Records that the frame with this sequence is applied or, if `status` is an error, refused. Frames
  * may be recorded in any order. */
-void core_rx_applied(struct core_link *link, struct core_chan *chan, uint64_t seq,
-		     tcpx_status status)
+void core_rx_finished(struct core_link *link, struct core_chan *chan, uint64_t seq,
+		      tcpx_status status)
 {
 	if (status < 0 && !rx_nack(link, chan, seq, 0, status))
 		return;
@@ -313,7 +313,7 @@ static void rx_stage_credit(struct core_link *link, const struct frame *frame)
 static void rx_credit(struct core_link *link, const struct frame *frame)
 {
 	switch (frame->key) {
-	case FRAME_CREDIT_WISH:
+	case FRAME_CREDIT_COVER:
 		core_cover_requested(link, frame);
 		return;
 	case FRAME_CREDIT_STAGE:
@@ -467,8 +467,8 @@ tcpx_status core_rx_end(struct core_link *link, uint32_t channel, bool valid, tc
 		if (valid && status == TCPX_IN_PROGRESS)
 			chan->commits++;
 		else if (!chan->piggyback.arriving || core_piggyback_end(link, chan, valid))
-			core_rx_applied(link, chan, frame.seq,
-					frame.type == FRAME_DATA && valid ? status : TCPX_OK);
+			core_rx_finished(link, chan, frame.seq,
+					 frame.type == FRAME_DATA && valid ? status : TCPX_OK);
 	}
 	core_io_release(link, &chan->rx);
 	return result;

@@ -49,7 +49,7 @@ struct core_link {
 	struct core_credit credit[FRAME_CREDIT_STAGE]; /* by enum frame_credit */
 	struct core_stage_out stage_out;	       /* staging at the peer, for our chunks */
 	struct core_stage_in stage_in;		       /* staging here, for the peer's chunks */
-	uint32_t npushes;			       /* read responses in `resps` */
+	uint32_t nresps;			       /* read responses in `resps` */
 	uint32_t ref_chunk; /* largest chunk by reference that the peer accepts */
 	uint64_t ref_bytes; /* bytes of chunks by reference that are in flight */
 

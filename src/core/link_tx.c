@@ -384,7 +384,7 @@ static bool tx_next_piggyback(struct core_link *link, struct core_chan *chan, st
 		return false;
 	tx_set_frame(&note->job, tx, 0, (uint32_t)note->bytes);
 	tx->frame.xfer = note->xfer->id;
-	tx->frame.key = FRAME_NOTE_BEHIND;
+	tx->frame.key = FRAME_NOTE_PIGGYBACK;
 	note->piggybacked = true;
 	note->job.linear = note->job.end;
 	core_chunk_add(link, chan, &tx->frame, &note->job);

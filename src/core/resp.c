@@ -15,8 +15,8 @@ static void resp_finish(struct core_link *link, struct core_resp *resp)
 	core_job_unqueue(&resp->job);
 	core_fill_stop(link, &resp->job);
 	list_remove(&resp->node);
-	link->npushes--;
-	core_link_return(link, FRAME_CREDIT_READ, 1, link->npushes == 0);
+	link->nresps--;
+	core_link_return(link, FRAME_CREDIT_READ, 1, link->nresps == 0);
 	link->cfg.ops->resp_ended(link->cfg.arg, resp);
 }
 
@@ -47,7 +47,7 @@ void core_resp_start(struct core_link *link, struct core_resp *resp)
 	resp->refs = 0;
 	resp->ended = false;
 	list_push_back(&link->resps, &resp->node);
-	link->npushes++;
+	link->nresps++;
 	core_fill_want(link, job);
 	core_job_queue(link, job);
 }
@@ -59,7 +59,7 @@ void core_resp_refuse(struct core_link *link, uint64_t xfer_id, tcpx_status stat
 
 	link->count.refused++;
 	core_ctl_queue(link, &final);
-	core_link_return(link, FRAME_CREDIT_READ, 1, link->npushes == 0);
+	core_link_return(link, FRAME_CREDIT_READ, 1, link->nresps == 0);
 }
 
 /* Stops the read response: cuts nothing more of it, and takes its source away from frames that are

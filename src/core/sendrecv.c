@@ -9,7 +9,7 @@ void core_sendrecv_init(struct core_sendrecv *sr)
 {
 	list_init(&sr->receives);
 	list_init(&sr->sends);
-	sr->send_next = 0;
+	sr->send_last = 0;
 	sr->recv_next = 1;
 }
 

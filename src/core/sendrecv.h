@@ -47,7 +47,7 @@ struct core_sendrecv {
 	struct list_node receives;
 	struct list_node sends; /* core_send_in: SENDs that are not matched, by number */
 	/* number of the last SEND posted; number of the peer's SEND that is matched next */
-	uint64_t send_next, recv_next;
+	uint64_t send_last, recv_next;
 };
 
 void core_sendrecv_init(struct core_sendrecv *sr);

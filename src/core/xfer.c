@@ -395,7 +395,7 @@ static void xfer_start(struct core_link *link, struct core_xfer *xfer)
 		break;
 	case TCPX_OP_SEND:
 		/* the number is used up even if the SEND is cancelled */
-		xfer->send.number = ++link->sendrecv.send_next;
+		xfer->send.number = ++link->sendrecv.send_last;
 		core_job_queue(link, &xfer->job);
 		if (xfer->job.fills)
 			core_sendrecv_acquire(link);

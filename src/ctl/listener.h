@@ -46,8 +46,8 @@ struct ctl_preauth {
 	uint64_t source;  /* sys_addr_source() of addr */
 	int64_t since_ns; /* when it was accepted */
 	enum ctl_preauth_state state;
-	size_t lingered_bytes; /* bytes that a refused dialler sent since the refusal */
-	bool link_gone;	       /* its dial is for a link that has ended */
+	size_t lingered_bytes;	 /* bytes that a refused dialler sent since the refusal */
+	bool dial_of_ended_link; /* its dial is for a link that has ended */
 	struct ctl_handshake hs;
 };
 

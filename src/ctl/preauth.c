@@ -59,7 +59,7 @@ void ctl_preauth_reject(struct ctl_preauth *s, tcpx_status status, const char *w
 	char text[SYS_ADDR_TEXT];
 
 	count_one(&listener->counters->preauth_rejects);
-	if (status == TCPX_ERR_AUTH && !s->link_gone) {
+	if (status == TCPX_ERR_AUTH && !s->dial_of_ended_link) {
 		count_one(&listener->counters->auth_failures);
 		if (log_allow(&listener->auth_log, 5))
 			LOG_WARN("refused %s: %s", sys_addr_text(&s->addr, text), why);
@@ -95,7 +95,7 @@ static tcpx_status find_and_check_key(struct ctl_preauth *s)
 	if (!listener->ops->key(listener->arg, &s->hs.dial, loopback, s->hs.key)) {
 		/* A missing key is common while a link ends: the peer dials channels of a link that
 		 * has already ended on this side. */
-		s->link_gone = s->hs.dial.role == WIRE_ROLE_DATA;
+		s->dial_of_ended_link = s->hs.dial.role == WIRE_ROLE_DATA;
 		return TCPX_ERR_AUTH;
 	}
 	return ctl_handshake_check_dial(&s->hs);
@@ -185,7 +185,8 @@ static tcpx_status preauth_step(struct ctl_preauth *s, const char **why)
 			return status;
 		status = prepare_answer(s);
 		if (status == TCPX_ERR_AUTH)
-			*why = s->link_gone ? "a channel of a link that is not there" : "wrong key";
+			*why = s->dial_of_ended_link ? "a channel of a link that is not there"
+						     : "wrong key";
 		else if (status != TCPX_OK && status != TCPX_ERR_PROTOCOL)
 			*why = error_last()->what;
 		s->state = CTL_SEND_ANSWER;

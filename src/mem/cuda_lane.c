@@ -25,12 +25,12 @@
 
 int64_t mem_lane_patience_ns = 2 * CLOCK_MS_NS;
 
-static tcpx_status way_open(struct cuda_way *way, const struct sys_cuda *api, void *word,
+static tcpx_status way_open(struct lane_stream *way, const struct sys_cuda *api, void *word,
 			    cuda_ptr word_at, int priority)
 {
 	cuda_result result;
 
-	*way = (struct cuda_way){.word = word, .word_at = word_at};
+	*way = (struct lane_stream){.word = word, .word_at = word_at};
 	atomic_store_explicit(way->word, 0, memory_order_relaxed);
 	result = api->stream_create(&way->stream, CUDA_STREAM_NON_BLOCKING, priority);
 	if (result == CUDA_OK)
@@ -39,7 +39,7 @@ static tcpx_status way_open(struct cuda_way *way, const struct sys_cuda *api, vo
 	return sys_cuda_error(result, "stream of the staging copies");
 }
 
-static void way_close(struct cuda_way *way, const struct sys_cuda *api)
+static void way_close(struct lane_stream *way, const struct sys_cuda *api)
 {
 	if (way->stream)
 		(void)api->stream_destroy(way->stream);
@@ -83,7 +83,7 @@ int mem_lane_moves(struct cuda_lane *lane)
 
 /* Makes the stream write the number that its word holds already. The lane is idle, so the write
  * changes nothing. */
-static void way_warm(const struct cuda_lane *lane, const struct cuda_way *way)
+static void way_warm(const struct cuda_lane *lane, const struct lane_stream *way)
 {
 	if (way->stream)
 		(void)lane->api->stream_write(way->stream, way->word_at, way->number, 0);
@@ -91,7 +91,7 @@ static void way_warm(const struct cuda_lane *lane, const struct cuda_way *way)
 
 void mem_lane_warm(struct cuda_lane *lane)
 {
-	if (lane->nunder || lane->nlate || lane->flagless || lane->fatal ||
+	if (lane->nunder || lane->naborted || lane->flagless || lane->fatal ||
 	    !lane->api->stream_write)
 		return;
 	way_warm(lane, &lane->engine);
@@ -108,7 +108,7 @@ void mem_lane_close(struct cuda_lane *lane)
 /* Gives the group its number, and makes the stream write the number when all copies issued to the
  * stream so far have ended. Sets group->flagged to 1 if the stream will write the number. Sets it
  * to 0 if the driver call failed, or if the device is broken or cannot do this. */
-static void group_flag(struct cuda_lane *lane, struct cuda_group *group, struct cuda_way *way)
+static void group_flag(struct cuda_lane *lane, struct cuda_group *group, struct lane_stream *way)
 {
 	cuda_result result = CUDA_ERR_NOT_SUPPORTED;
 
@@ -128,7 +128,7 @@ static void group_flag(struct cuda_lane *lane, struct cuda_group *group, struct 
 
 /* Issues the group's copies to the copy engine in the stream of `way`, and after them the write of
  * the group's number. */
-static void group_engine(struct cuda_lane *lane, struct cuda_group *group, struct cuda_way *way)
+static void group_engine(struct cuda_lane *lane, struct cuda_group *group, struct lane_stream *way)
 {
 	cuda_result result = mem_issue_copies(lane->api, way->stream, group->first);
 
@@ -141,7 +141,7 @@ static void group_engine(struct cuda_lane *lane, struct cuda_group *group, struc
  * launches are in the stream, because a new launch would wait for them. */
 static struct cuda_launch *lane_launch(struct cuda_lane *lane)
 {
-	return lane->nlate ? NULL : mem_launcher_slot(&lane->launcher);
+	return lane->naborted ? NULL : mem_launcher_slot(&lane->launcher);
 }
 
 /* Removes the next group of copies from the queue and issues it. Uses the kernels if the copy
@@ -191,7 +191,7 @@ static void lane_copies_end(struct cuda_lane *lane, struct mem_copy *copy, tcpx_
 
 static int group_has_ended(const struct cuda_group *group)
 {
-	const struct cuda_way *way = group->way;
+	const struct lane_stream *way = group->way;
 	uint32_t reached = atomic_load_explicit(way->word, memory_order_acquire);
 
 	return (int32_t)(reached - group->number) >= 0 ||
@@ -200,7 +200,7 @@ static int group_has_ended(const struct cuda_group *group)
 
 /* Asks the driver whether the stream is empty. Returns CUDA_OK if it is: every group issued to the
  * stream has ended. */
-static cuda_result way_query(const struct cuda_lane *lane, struct cuda_way *way)
+static cuda_result way_query(const struct cuda_lane *lane, struct lane_stream *way)
 {
 	cuda_result result = lane->api->stream_query(way->stream);
 
@@ -261,11 +261,11 @@ static unsigned abort_oldest_launch(struct cuda_lane *lane, int64_t now_ns)
 	struct cuda_group *group = &lane->under[lane->oldest];
 
 	if (!lane->nunder || !group->launch || group->mixed ||
-	    (!lane->nlate && now_ns - group->since_ns < mem_lane_patience_ns) ||
+	    (!lane->naborted && now_ns - group->since_ns < mem_lane_patience_ns) ||
 	    mem_launch_started(group->launch) || !mem_launch_abort(group->launch))
 		return 0;
 	atomic_fetch_add(lane->pending, 1);
-	lane->late[lane->nlate++] = *group;
+	lane->late[lane->naborted++] = *group;
 	group->launch = NULL;
 	group_engine(lane, group, &lane->engine);
 	return 1;
@@ -275,7 +275,7 @@ static unsigned abort_oldest_launch(struct cuda_lane *lane, int64_t now_ns)
 static void late_remove(struct cuda_lane *lane, unsigned i)
 {
 	lane->late[i].launch->busy = 0;
-	lane->late[i] = lane->late[--lane->nlate];
+	lane->late[i] = lane->late[--lane->naborted];
 	atomic_fetch_sub(lane->pending, 1);
 }
 
@@ -286,7 +286,7 @@ unsigned mem_lane_round(struct cuda_lane *lane, int64_t now_ns)
 	struct mem_copy *over = NULL, **tail = &over;
 	unsigned moved = 0;
 
-	for (unsigned i = lane->nlate; i-- > 0;)
+	for (unsigned i = lane->naborted; i-- > 0;)
 		if (group_poll(lane, &lane->late[i], now_ns))
 			late_remove(lane, i);
 	while (lane->nunder && group_poll(lane, &lane->under[lane->oldest], now_ns)) {
@@ -335,7 +335,7 @@ unsigned mem_lane_fail(struct cuda_lane *lane, tcpx_status status)
 	unsigned moved = 0;
 	tcpx_status end;
 
-	for (unsigned i = lane->nlate; i-- > 0;)
+	for (unsigned i = lane->naborted; i-- > 0;)
 		if (group_ended_or_dead(lane, &lane->late[i], status, &end))
 			late_remove(lane, i);
 	for (; lane->nunder && group_ended_or_dead(lane, &lane->under[lane->oldest], status, &end);

@@ -25,7 +25,7 @@
 enum { CUDA_LANE_IN = 0, CUDA_LANE_OUT, CUDA_LANE_MOVE, CUDA_LANES };
 
 /* One of the two streams of a lane, and the numbers of the groups issued to it. */
-struct cuda_way {
+struct lane_stream {
 	cuda_stream stream;
 	/* in mapped host memory: number of the last group that ended, written by the stream */
 	_Atomic uint32_t *word;
@@ -37,7 +37,7 @@ struct cuda_way {
 
 struct cuda_group {
 	struct mem_copy *first;
-	struct cuda_way *way;
+	struct lane_stream *way;
 	struct cuda_launch *launch; /* NULL if the copy engine copies the group */
 	uint32_t number;
 	int flagged; /* whether the stream will write the group's number to the word */
@@ -58,13 +58,13 @@ struct cuda_lane {
 	/* most bytes of a group that is issued while no other group is under way */
 	uint64_t first_bytes;
 	uint32_t engine_calls; /* up to this many copy-engine calls cost less than a launch */
-	struct cuda_way engine, kernel;
+	struct lane_stream engine, kernel;
 	struct cuda_launcher launcher;
 	struct cuda_group under[CUDA_LANE_GROUPS];
 	unsigned oldest, nunder;
 	/* groups whose launch was aborted and is still in the stream */
 	struct cuda_group late[MEM_LAUNCH_SLOTS];
-	unsigned nlate;
+	unsigned naborted;
 	int64_t moved_ns; /* when a group was last issued or ended, or the driver was asked */
 	/* whether the device cannot write a word from a stream; the driver is asked instead */
 	int flagless;

@@ -286,7 +286,7 @@ static int owner_late(const struct cuda_owner *owner)
 	unsigned late = 0;
 
 	for (int i = 0; i < CUDA_LANES; i++)
-		late += owner->lanes[i].nlate;
+		late += owner->lanes[i].naborted;
 	return late > 0;
 }
 

@@ -270,8 +270,8 @@ enum sys_scope sys_addr_scope(const struct sockaddr_storage *addr)
 	return IN6_IS_ADDR_LINKLOCAL(in6) ? SYS_SCOPE_LINK : SYS_SCOPE_WIDE;
 }
 
-int sys_addr_may_be_of(const struct sockaddr_storage *addr, const struct sockaddr_storage *link,
-		       int same_host)
+int sys_addr_may_dial(const struct sockaddr_storage *addr, const struct sockaddr_storage *link,
+		      int same_host)
 {
 	enum sys_scope scope = sys_addr_scope(addr);
 

@@ -47,8 +47,8 @@ enum sys_scope sys_addr_scope(const struct sockaddr_storage *addr);
 /* Whether a peer may be dialled at an address that it announces as its own. `link` is the address
  * that the link to the peer uses. An address of wide scope may be dialled, and one of the same
  * scope as `link`. If the peer is on this host, a loopback address may be dialled as well. */
-int sys_addr_may_be_of(const struct sockaddr_storage *addr, const struct sockaddr_storage *link,
-		       int same_host);
+int sys_addr_may_dial(const struct sockaddr_storage *addr, const struct sockaddr_storage *link,
+		      int same_host);
 
 /* Whether family, address and v6 scope id are equal. Ports are ignored. */
 int sys_addr_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b);

@@ -29,7 +29,7 @@ void trace_device_write(FILE *out);
 /* Writes a line "topo.gpu.PCI=NIC" for each GPU of the machine: the NIC that owns it, or "-" for
  * none. */
 void trace_device_topology(FILE *out);
-/* Writes the name of a device of the plugin to `out`. Returns 1, or 0 if the device is not known. */
+/* Writes the name of a device of the plugin to `out`. Returns 1, or 0 if it is not known. */
 int trace_device_name(int dev, char *out, size_t cap);
 int trace_device_is(const char *name); /* whether a device of the plugin has that name */
 

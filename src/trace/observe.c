@@ -49,8 +49,8 @@ struct trace_request {
 	struct trace_comm *comm;
 	uint64_t number;
 	struct waits waits;
-	/* not_head is 1 if a test of this request found an older request of the comm not done. */
-	uint8_t parts, kind, not_head;
+	/* out_of_order: 1 if a test of this request found an older one of the comm not done. */
+	uint8_t parts, kind, out_of_order;
 };
 
 struct trace_setup { /* a connect under way, found by the address of its handle */
@@ -179,7 +179,7 @@ static inline int waits_more(struct waits *waits, uint64_t now)
 
 /* Adds the earlier calls that answered "not yet" to the record, and sets `flag` if there were any.
  * The record then begins at the first of these calls. */
-static inline void waits_say(struct trace_record *r, const struct waits *waits, uint8_t flag)
+static inline void waits_add(struct trace_record *r, const struct waits *waits, uint8_t flag)
 {
 	if (!waits->count)
 		return;
@@ -201,7 +201,7 @@ static void put_waiting(struct trace_span *span, struct waits *waits, uint64_t n
 	if (!r)
 		return;
 	r->number = number;
-	waits_say(r, waits, TRACE_EMPTY);
+	waits_add(r, waits, TRACE_EMPTY);
 	trace_ring_publish(span->ring);
 }
 
@@ -306,7 +306,7 @@ static void put_setup(struct trace_span *span, int result, uint64_t number,
 	if (given && !span->comm)
 		r->flags |= TRACE_UNKNOWN;
 	if (waits)
-		waits_say(r, waits, TRACE_RETRIED);
+		waits_add(r, waits, TRACE_RETRIED);
 	trace_ring_publish(span->ring);
 }
 
@@ -435,7 +435,7 @@ static struct trace_request *request_add(const struct trace_span *span, const vo
 	request->kind = span->call == TRACE_IRECV   ? TRACE_KIND_RECEIVE
 			: span->call == TRACE_ISEND ? TRACE_KIND_SEND
 						    : TRACE_KIND_FLUSH;
-	request->not_head = 0;
+	request->out_of_order = 0;
 	return request;
 }
 
@@ -457,7 +457,7 @@ static struct trace_record *put_part(const struct trace_span *span, const struct
 	r->flags = (uint8_t)((memory && memory->gpu ? TRACE_GPU : 0) |
 			     (span->comm ? 0 : TRACE_UNKNOWN));
 	if (span->comm)
-		waits_say(r, &span->comm->waits, TRACE_RETRIED);
+		waits_add(r, &span->comm->waits, TRACE_RETRIED);
 	return r;
 }
 
@@ -520,7 +520,7 @@ static void put_empty(struct trace_span *span, struct trace_request *request)
 	struct trace_record *r;
 
 	if (request->number > span->comm->head)
-		request->not_head = 1;
+		request->out_of_order = 1;
 	if (!waits_more(&request->waits, span->start))
 		return;
 	r = put_record(span, 0);
@@ -528,8 +528,8 @@ static void put_empty(struct trace_span *span, struct trace_request *request)
 		return;
 	r->number = request->number;
 	r->tag = request->kind;
-	waits_say(r, &request->waits, TRACE_EMPTY);
-	r->flags |= request->not_head ? TRACE_NOT_HEAD : 0;
+	waits_add(r, &request->waits, TRACE_EMPTY);
+	r->flags |= request->out_of_order ? TRACE_OUT_OF_ORDER : 0;
 	trace_ring_publish(span->ring);
 }
 
@@ -542,11 +542,11 @@ static void put_tested(struct trace_span *span, int result, int done, const int 
 
 	if (request && done && request->kind != TRACE_KIND_FLUSH &&
 	    comm_done(span->comm, request->number))
-		request->not_head = 1;
+		request->out_of_order = 1;
 	if (!request)
 		flags |= TRACE_UNKNOWN;
-	else if (request->not_head)
-		flags |= TRACE_NOT_HEAD;
+	else if (request->out_of_order)
+		flags |= TRACE_OUT_OF_ORDER;
 	for (unsigned i = 0; i < parts; i++) {
 		struct trace_record *r = put_record(span, result);
 
@@ -561,7 +561,7 @@ static void put_tested(struct trace_span *span, int result, int done, const int 
 		r->parts = (uint8_t)parts;
 		r->flags = flags;
 		if (request)
-			waits_say(r, &request->waits, TRACE_RETRIED);
+			waits_add(r, &request->waits, TRACE_RETRIED);
 		trace_ring_publish(span->ring);
 	}
 	if (request && done) /* the entry keeps its key, so that a later irecvConsumed finds it */
@@ -642,7 +642,7 @@ void trace_streamed(struct trace_span *span, int64_t bytes, int result)
 		r->number = comm ? comm->posted : 0;
 		r->bytes = (uint64_t)bytes;
 		if (comm)
-			waits_say(r, &comm->waits, TRACE_RETRIED);
+			waits_add(r, &comm->waits, TRACE_RETRIED);
 		trace_ring_publish(span->ring);
 	}
 	if (comm) {

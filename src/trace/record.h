@@ -52,12 +52,12 @@ enum trace_flags {
 	TRACE_EMPTY = 1,
 	/* a test that ended its request, or a listen, connect or accept that returned a comm */
 	TRACE_DONE = 2,
-	TRACE_NOT_HEAD = 4,   /* an older request of the comm was not done at this test */
-	TRACE_UNFINISHED = 8, /* the call had not returned when the process ended */
-	TRACE_EARLY = 16,     /* irecv: the caller of the plugin accepts an early completion */
-	TRACE_UNKNOWN = 32,   /* no entry was found for the comm or request */
-	TRACE_GPU = 64,	      /* the memory is registered as GPU memory */
-	TRACE_RETRIED = 128,  /* earlier calls answered "not yet"; `repeats` is their number */
+	TRACE_OUT_OF_ORDER = 4, /* an older request of the comm was not done at this test */
+	TRACE_UNFINISHED = 8,	/* the call had not returned when the process ended */
+	TRACE_EARLY = 16,	/* irecv: the caller of the plugin accepts an early completion */
+	TRACE_UNKNOWN = 32,	/* no entry was found for the comm or request */
+	TRACE_GPU = 64,		/* the memory is registered as GPU memory */
+	TRACE_RETRIED = 128,	/* earlier calls answered "not yet"; `repeats` is their number */
 };
 
 /* Values of `tag` in the record of a test: the kind of the tested request. */

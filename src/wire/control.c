@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "wire/control.h"
 
-#define STATUS_LOWEST 99 /* largest negated status that a refusal may have */
+#define NEGATED_STATUS_MAX 99 /* largest negated status that a refusal may have */
 
 void wire_put_refusal(struct wire_out *o, uint64_t seq, tcpx_status status)
 {
@@ -19,7 +19,7 @@ int wire_get_refusal(struct wire_cursor *c, uint64_t *out_seq, tcpx_status *out_
 		return 0;
 	seq = wire_get_u64(c);
 	status = wire_get_u64(c);
-	if (c->bad || !status || status > STATUS_LOWEST)
+	if (c->bad || !status || status > NEGATED_STATUS_MAX)
 		return -1;
 	*out_seq = seq;
 	*out_status = (tcpx_status)(0 - (int)status);

@@ -397,7 +397,7 @@ static uint64_t kept(const struct core_link *link, int kind)
 	uint64_t sum = 0;
 
 	if (kind == FRAME_CREDIT_READ)
-		return link->npushes; /* sent, and nobody needs to know that they arrived */
+		return link->nresps; /* sent, and nobody needs to know that they arrived */
 	if (kind != FRAME_CREDIT_EAGER)
 		return 0;
 	LIST_FOREACH(pos, &link->sendrecv.sends)

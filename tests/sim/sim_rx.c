@@ -183,7 +183,7 @@ static void judge(struct sim_side *side, const struct sim_rx *rx, bool valid)
 	const struct sim_frame *frame = rx->frame;
 	struct sim_region *region;
 
-	if (frame->frame.type == FRAME_NOTIFY && frame->frame.key == FRAME_NOTE_BEHIND)
+	if (frame->frame.type == FRAME_NOTIFY && frame->frame.key == FRAME_NOTE_PIGGYBACK)
 		side->sim->count.behind++;
 	if (frame->frame.type != FRAME_DATA || (valid && rx->status >= 0) || !frame->npieces)
 		return;

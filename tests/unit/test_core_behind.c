@@ -15,7 +15,7 @@ static struct frame data(uint64_t xfer)
 static struct frame note(uint64_t xfer, uint32_t bytes)
 {
 	return (struct frame){.type = FRAME_NOTIFY,
-			      .key = FRAME_NOTE_BEHIND,
+			      .key = FRAME_NOTE_PIGGYBACK,
 			      .xfer = xfer,
 			      .offset = bytes,
 			      .payload_bytes = bytes};
@@ -262,7 +262,7 @@ static void acknowledge(struct world *w, uint32_t channel, uint64_t seq)
 static void check_behind(struct frame frame, const struct core_xfer *write)
 {
 	assert_int_equal(frame.type, FRAME_NOTIFY);
-	assert_int_equal(frame.key, FRAME_NOTE_BEHIND);
+	assert_int_equal(frame.key, FRAME_NOTE_PIGGYBACK);
 	assert_int_equal(frame.xfer, write->id);
 }
 

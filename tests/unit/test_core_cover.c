@@ -45,7 +45,7 @@ static void put(struct world *w, struct frame frame)
 static void wish(struct world *w, uint64_t upto, uint64_t least)
 {
 	put(w, (struct frame){.type = FRAME_CREDIT,
-			      .key = FRAME_CREDIT_WISH,
+			      .key = FRAME_CREDIT_COVER,
 			      .linear = upto,
 			      .offset = least});
 }
@@ -169,7 +169,7 @@ static void released_to_everybody(void **state)
 	wish(w, COST(LARGE / 2), COST(LARGE / 2));
 	granted = w->taken;
 	assert_int_equal(receive(w, 1, part_of(1, LARGE / 2, 0, LARGE / 2), TCPX_OK), TCPX_OK);
-	assert_int_equal(core_note_held(&w->link), 0); /* the application has it */
+	assert_int_equal(core_note_pending(&w->link), 0); /* the application has it */
 	core_note_consumed(&w->link, LARGE / 2, true);
 	assert_int_equal(w->taken, 0);
 	assert_int_equal(w->room, LARGE);
@@ -192,13 +192,13 @@ static void what_is_held(void **state)
 
 	(void)state;
 	wish(w, COST(LARGE), COST(LARGE));
-	assert_int_equal(core_note_held(&w->link), COST(LARGE) - SHARE);
+	assert_int_equal(core_note_pending(&w->link), COST(LARGE) - SHARE);
 	moves = w->link.cover.moves;
 	assert_int_equal(receive(w, 1, part_of(1, LARGE, 0, 10), TCPX_OK), TCPX_OK);
-	assert_int_equal(core_note_held(&w->link), COST(LARGE) - SHARE);
+	assert_int_equal(core_note_pending(&w->link), COST(LARGE) - SHARE);
 	assert_true(w->link.cover.moves > moves);
 	assert_int_equal(receive(w, 1, part_of(1, LARGE, 10, LARGE - 10), TCPX_OK), TCPX_OK);
-	assert_int_equal(core_note_held(&w->link), 0);
+	assert_int_equal(core_note_pending(&w->link), 0);
 	world_close(w);
 }
 
@@ -213,7 +213,7 @@ static void waits_in_order(void **state)
 	assert_int_equal(core_note_send(&w->link, text, 10), TCPX_OK);
 	assert_int_equal(core_note_send(&w->link, text, LARGE), TCPX_OK);
 	assert_int_equal(core_note_send(&w->link, text, 20), TCPX_OK); /* behind it */
-	assert_true(says(w, FRAME_CREDIT, FRAME_CREDIT_WISH, &frame));
+	assert_true(says(w, FRAME_CREDIT, FRAME_CREDIT_COVER, &frame));
 	assert_int_equal(frame.linear, COST(10) + COST(LARGE) + COST(20) + AHEAD);
 	assert_int_equal(frame.offset, COST(10) + COST(LARGE));
 	assert_false(says(w, FRAME_NOTIFY, FRAME_NOTE_ALONE, &frame)); /* the first went before */
@@ -222,15 +222,15 @@ static void waits_in_order(void **state)
 			      .key = FRAME_CREDIT_NOTIFY,
 			      .offset = COST(10) + COST(LARGE) - SHARE});
 	assert_int_equal(w->link.cover.sent, COST(10) + COST(LARGE));
-	assert_true(says(w, FRAME_CREDIT, FRAME_CREDIT_WISH, &frame));
+	assert_true(says(w, FRAME_CREDIT, FRAME_CREDIT_COVER, &frame));
 	assert_int_equal(frame.offset + AHEAD, frame.linear);
 	assert_int_equal(core_note_send(&w->link, text, 30), TCPX_OK);
-	assert_false(says(w, FRAME_CREDIT, FRAME_CREDIT_WISH, &frame)); /* one at a time */
+	assert_false(says(w, FRAME_CREDIT, FRAME_CREDIT_COVER, &frame)); /* one at a time */
 	put(w, (struct frame){.type = FRAME_CREDIT,
 			      .key = FRAME_CREDIT_NOTIFY,
 			      .offset = COST(10) + COST(LARGE) + COST(20) - SHARE});
 	assert_int_equal(w->link.cover.sent, COST(10) + COST(LARGE) + COST(20));
-	assert_true(says(w, FRAME_CREDIT, FRAME_CREDIT_WISH, &frame));
+	assert_true(says(w, FRAME_CREDIT, FRAME_CREDIT_COVER, &frame));
 	assert_int_equal(frame.offset, w->link.cover.sent + COST(30));
 	put(w, (struct frame){.type = FRAME_CREDIT,
 			      .key = FRAME_CREDIT_NOTIFY,
@@ -239,7 +239,7 @@ static void waits_in_order(void **state)
 	assert_int_equal(frame.xfer, 4);
 	assert_true(list_empty(&w->link.cover.unpaid));
 	assert_int_equal(core_note_send(&w->link, text, 40), TCPX_OK);
-	assert_true(says(w, FRAME_CREDIT, FRAME_CREDIT_WISH, &frame)); /* that was answered */
+	assert_true(says(w, FRAME_CREDIT, FRAME_CREDIT_COVER, &frame)); /* that was answered */
 	world_close(w);
 }
 
@@ -253,11 +253,11 @@ static void a_lost_wish(void **state)
 
 	(void)state;
 	assert_int_equal(core_note_send(&w->link, text, LARGE), TCPX_OK);
-	assert_true(says(w, FRAME_CREDIT, FRAME_CREDIT_WISH, &frame));
+	assert_true(says(w, FRAME_CREDIT, FRAME_CREDIT_COVER, &frame));
 	core_chan_lost(&w->link, 0);
 	assert_int_equal(core_tx_next(&w->link, 1, &tx), 1);
 	assert_int_equal(tx.frame.type, FRAME_CREDIT);
-	assert_int_equal(tx.frame.key, FRAME_CREDIT_WISH);
+	assert_int_equal(tx.frame.key, FRAME_CREDIT_COVER);
 	core_tx_sent(&w->link, 1, true);
 	world_close(w);
 }

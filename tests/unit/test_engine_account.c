@@ -132,7 +132,7 @@ static struct engine_session *inside(void)
 static void ask(struct raw *from, uint64_t upto)
 {
 	struct frame frame = {
-		.type = FRAME_CREDIT, .key = FRAME_CREDIT_WISH, .linear = upto, .offset = upto};
+		.type = FRAME_CREDIT, .key = FRAME_CREDIT_COVER, .linear = upto, .offset = upto};
 
 	raw_send(from, 0, &frame, NULL, 0, FRAME_VALID, 0);
 	settle(from);

@@ -111,7 +111,7 @@ static void random_headers_break_nothing(void **state)
 	rng_seed(&rng, 99);
 	for (int i = 0; i < 3000; i++) {
 		struct pair pair;
-		struct local_lane *lane;
+		struct local_direction *lane;
 
 		pair_ring(&pair, LOCAL_RING_MIN);
 		lane = inside(pair.a)->in;

@@ -119,11 +119,11 @@ static void addresses_reach_so_far(void **state)
 		if (sys_addr_scope(&addr) != rows[i].scope)
 			fail_msg("%s: %d", rows[i].text, (int)sys_addr_scope(&addr));
 	}
-	assert_true(sys_addr_may_be_of(&wide, &link, 0) && sys_addr_may_be_of(&link, &link, 0));
-	assert_false(sys_addr_may_be_of(&link, &wide, 0) || sys_addr_may_be_of(&lo, &wide, 0));
-	assert_true(sys_addr_may_be_of(&lo, &wide, 1) && sys_addr_may_be_of(&lo, &lo, 0));
-	assert_false(sys_addr_may_be_of(&multicast, &wide, 1) ||
-		     sys_addr_may_be_of(&multicast, &multicast, 1));
+	assert_true(sys_addr_may_dial(&wide, &link, 0) && sys_addr_may_dial(&link, &link, 0));
+	assert_false(sys_addr_may_dial(&link, &wide, 0) || sys_addr_may_dial(&lo, &wide, 0));
+	assert_true(sys_addr_may_dial(&lo, &wide, 1) && sys_addr_may_dial(&lo, &lo, 0));
+	assert_false(sys_addr_may_dial(&multicast, &wide, 1) ||
+		     sys_addr_may_dial(&multicast, &multicast, 1));
 }
 
 static void a_route_is_direct_within_the_subnet(void **state)

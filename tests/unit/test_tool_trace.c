@@ -216,7 +216,7 @@ static void the_head_is_tested(void **state)
 	a_clean_trace(&m);
 	call(&m, TRACE_IRECV, 2, 5, 0);
 	call(&m, TRACE_IRECV, 2, 6, 1);
-	call(&m, TRACE_TEST, 2, 7, 1)->flags |= TRACE_NOT_HEAD;
+	call(&m, TRACE_TEST, 2, 7, 1)->flags |= TRACE_OUT_OF_ORDER;
 	m.records[m.count - 1].tag = TRACE_KIND_RECEIVE;
 	maker_close(&m);
 	assert_non_null(found(&m, NULL, "T02"));

@@ -177,9 +177,9 @@ static int a_test_out_of_order_is_marked(void)
 	test(REQUEST(2), 1, 1);
 	test(REQUEST(1), 1, 1);
 	MUST(!end(&all) && all.nrecords == 9);
-	MUST(!(all.records[6].flags & TRACE_NOT_HEAD) && all.records[6].number == 0);
-	MUST(all.records[7].flags & TRACE_NOT_HEAD && all.records[7].number == 2);
-	MUST(all.records[8].flags & TRACE_NOT_HEAD && all.records[8].number == 1);
+	MUST(!(all.records[6].flags & TRACE_OUT_OF_ORDER) && all.records[6].number == 0);
+	MUST(all.records[7].flags & TRACE_OUT_OF_ORDER && all.records[7].number == 2);
+	MUST(all.records[8].flags & TRACE_OUT_OF_ORDER && all.records[8].number == 1);
 	free(all.records);
 	return 0;
 }

@@ -116,7 +116,7 @@ static void lint_consumed(struct lint *l, const struct trace_record *r, struct r
 
 static void lint_tested(struct lint *l, const struct trace_record *r, struct request *q)
 {
-	if (r->flags & TRACE_NOT_HEAD && l->queue)
+	if (r->flags & TRACE_OUT_OF_ORDER && l->queue)
 		trace_find(l->f, "T02", "", l->end->name, trace_begin_ns(l->file, r),
 			   "message %" PRIu64 " is tested while an older one is not done; this "
 			   "plugin answers such a test with an error or never: test in order of "

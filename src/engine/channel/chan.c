@@ -99,7 +99,7 @@ int chan_wait_send(struct engine_chan *chan)
 
 /* Called after sending. If the transport is not full (tx_blocked), makes epoll stop reporting that
  * the transport takes more. */
-void chan_sent_all(struct engine_chan *chan)
+void chan_wait_send_end(struct engine_chan *chan)
 {
 	uint32_t events;
 

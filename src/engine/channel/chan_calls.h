@@ -27,7 +27,7 @@ int chan_wait_recv(struct engine_chan *chan);
 void chan_keep_recv(struct engine_chan *chan);
 int chan_wait_send(struct engine_chan *chan);
 /* makes epoll stop reporting room to send, unless the transport is full */
-void chan_sent_all(struct engine_chan *chan);
+void chan_wait_send_end(struct engine_chan *chan);
 
 /* chan_stop.c */
 /* Called by the control thread. From now on no thread can become the owner of a direction. If

@@ -69,7 +69,7 @@ static void chan_event(struct engine_chan *chan, uint32_t events)
 	if ((events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) || doorbell) {
 		atomic_store(&chan->tx_blocked, 0);
 		chan_tx_kick(chan);
-		chan_sent_all(chan);
+		chan_wait_send_end(chan);
 		link_run_deferred(&chan->peer->link);
 	}
 	if (again && chan->comms)

@@ -213,7 +213,7 @@ static void tx_abort_rest(struct engine_chan *chan, bool torn)
 
 /* Asks the transport which pieces are still lent to the peer, and records in tx.lent whether there
  * are any. */
-static void tx_look_lent(struct engine_chan *chan, struct net_lent *out_lent)
+static void tx_update_lent(struct engine_chan *chan, struct net_lent *out_lent)
 {
 	if (!chan->net->ops->loan)
 		return;
@@ -273,7 +273,7 @@ static tcpx_status tx_send_once(struct engine_chan *chan, uint64_t *sum)
 		tx_abort_rest(chan, chan->net->ops->loan != NULL);
 	}
 	if (!done)
-		tx_look_lent(chan, &lent);
+		tx_update_lent(chan, &lent);
 	link_lock(&peer->link);
 	if (over) {
 		/* The source is no longer mapped: the frame is aborted, but the channel goes on. */

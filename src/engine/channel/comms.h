@@ -18,7 +18,7 @@
 #include "engine/link/comms_state.h"
 
 #define COMMS_NICS_ALL "all"
-#define COMMS_TOLD 240u /* longest reason text in a COMM frame, in bytes */
+#define COMMS_REASON_BYTES 240u /* longest reason text in a COMM frame, in bytes */
 #define COMMS_WHERE_BYTES sizeof(((struct net_setup_opts *)0)->where)
 
 struct comms_place;
@@ -94,7 +94,7 @@ void comms_run(struct engine_peer *peer);
 
 /* Takes the result of operation `which`. Returns true if the operation has succeeded, false if it
  * still runs or has failed. A failure ends the attempt. */
-bool comms_took(struct engine_comms *comms, enum comms_op which, struct net_setup_result *result);
+bool comms_result(struct engine_comms *comms, enum comms_op which, struct net_setup_result *result);
 
 /* comms_first.c: whether this end's comms can begin with an empty message. */
 bool comms_first_known(const struct engine_session *session);
@@ -110,7 +110,7 @@ void comms_slot_set(struct engine_peer *peer, uint32_t channel, struct engine_co
 void comms_close(struct engine_comms *comms, bool lost);
 void comms_close_step(struct engine_comms *comms); /* frees comms when all is closed */
 /* Whether the channel failed only because the peer ended it, so that the peer knows why. */
-bool comms_follows(struct engine_comms *comms);
+bool comms_peer_ended_first(struct engine_comms *comms);
 /* Closes a stopped channel's comms. If there are none, returns false: the caller tells the core. */
 bool comms_stopped(struct engine_chan *chan, const char *why);
 /* Logs what the peer reported of a lost channel: a reason, which is kept, or message counts. */
@@ -118,12 +118,12 @@ void comms_lost_there(struct engine_peer *peer, uint32_t channel, const char *wh
 /* Whether the channel must not be dialled yet, after four losses in a row without data. */
 bool comms_rests(const struct engine_peer *peer, uint32_t channel);
 /* Closes the comms of a dead peer, whose channels are stopped. Comms whose channel has a call under
- * way are closed by comms_left(). */
+ * way are closed by comms_call_returned(). */
 void comms_peer_dead(struct engine_peer *peer);
 /* Called if a call of a stopped channel is still under way. The channel's comms (may be NULL) are
- * then closed by comms_stopped() or, if the peer died, by comms_left(). */
-void comms_stays(struct engine_comms *comms);
-void comms_left(struct engine_comms *comms);
+ * then closed by comms_stopped() or, if the peer died, by comms_call_returned(). */
+void comms_call_pending(struct engine_comms *comms);
+void comms_call_returned(struct engine_comms *comms);
 /* At each heartbeat: fails channels that wait TCPX_MESSAGE_TIMEOUT_MS for an acknowledgement. */
 void comms_beat(struct engine_peer *peer, int64_t now_ns);
 

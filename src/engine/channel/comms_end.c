@@ -141,7 +141,7 @@ static bool comm_close_ended(struct net_setup **op, bool *out_stuck)
 
 /* Tells the core that the channel is lost, if the comms were closed because of that loss and the
  * peer is not dead. */
-static void core_hears_of_loss(struct engine_comms *comms)
+static void core_tell_lost(struct engine_comms *comms)
 {
 	struct engine_peer *peer = comms->peer;
 
@@ -200,7 +200,7 @@ void comms_close_step(struct engine_comms *comms)
 		comms_mem_drop(comms);
 		comms_gpu_close(comms);
 	}
-	core_hears_of_loss(comms);
+	core_tell_lost(comms);
 	if (peer->died)
 		share_lease_over(peer);
 	if (stuck)
@@ -244,7 +244,7 @@ static void loss_choose_level(struct engine_peer_comms *table, const char *why)
 static void loss_tell_peer(struct engine_comms *comms, const char *why,
 			   const struct net_message_counts *counts)
 {
-	char text[COMMS_TOLD + 1];
+	char text[COMMS_REASON_BYTES + 1];
 
 	if (why) {
 		text_format(text, sizeof(text), "%s", why);
@@ -293,7 +293,7 @@ static void loss_count_barren(struct engine_peer *peer, struct comms_slot *slot,
 		 (long long)(rest / CLOCK_MS_NS));
 }
 
-bool comms_follows(struct engine_comms *comms)
+bool comms_peer_ended_first(struct engine_comms *comms)
 {
 	static const tcpx_status ends[] = {TCPX_ERR_CHANNEL_LOST, TCPX_ERR_PEER_CLOSED,
 					   TCPX_ERR_PEER_RESET};
@@ -344,7 +344,7 @@ bool comms_rests(const struct engine_peer *peer, uint32_t channel)
 	return slot && slot->rests_ns > clock_now_ns();
 }
 
-/* Undoes comms_stays(). Called when no call of the channel is under way any more. */
+/* Undoes comms_call_pending(). Called when no call of the channel is under way any more. */
 static void comms_stay_end(struct engine_comms *comms)
 {
 	comms->peer->comms->staying -= comms->end.stays;
@@ -363,7 +363,7 @@ bool comms_stopped(struct engine_chan *chan, const char *why)
 
 	if (!comms)
 		return false;
-	first = !comms_follows(comms);
+	first = !comms_peer_ended_first(comms);
 	loss_keep_reason(peer, why, first);
 	if (first)
 		loss_choose_level(peer->comms, why);
@@ -391,7 +391,7 @@ bool comms_stopped(struct engine_chan *chan, const char *why)
 static void peer_left_early(const struct engine_peer *peer)
 {
 	const struct engine_peer_comms *table = peer->comms;
-	char awaits[COMMS_TOLD], why[COMMS_WHY_BYTES];
+	char awaits[COMMS_REASON_BYTES], why[COMMS_WHY_BYTES];
 
 	if (*table->missing)
 		return; /* the reason is logged already */
@@ -407,7 +407,7 @@ static void peer_left_early(const struct engine_peer *peer)
 	}
 }
 
-void comms_stays(struct engine_comms *comms)
+void comms_call_pending(struct engine_comms *comms)
 {
 	if (!comms)
 		return;
@@ -415,7 +415,7 @@ void comms_stays(struct engine_comms *comms)
 	comms->peer->comms->staying++;
 }
 
-void comms_left(struct engine_comms *comms)
+void comms_call_returned(struct engine_comms *comms)
 {
 	comms_stay_end(comms);
 	comms_close(comms, false);

@@ -48,11 +48,11 @@ bool comms_first(struct engine_comms *comms)
 
 	if (!peer->comms->begin_empty)
 		return comms->setup.ready_told && comms->setup.ready_came;
-	if (comms_took(comms, COMMS_FIRST_OUT, &result))
+	if (comms_result(comms, COMMS_FIRST_OUT, &result))
 		comms->setup.first_out = true;
 	if (slot->comms != comms)
 		return false;
-	if (comms_took(comms, COMMS_FIRST_IN, &result))
+	if (comms_result(comms, COMMS_FIRST_IN, &result))
 		comms->setup.first_in = true;
 	if (slot->comms != comms)
 		return false;

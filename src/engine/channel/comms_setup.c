@@ -99,7 +99,7 @@ static void attempt_over(struct engine_comms *comms, const char *why)
 void comms_fail(struct engine_comms *comms, const char *why)
 {
 	struct engine_peer *peer = comms->peer;
-	char said[COMMS_TOLD + 1];
+	char said[COMMS_REASON_BYTES + 1];
 
 	comms_named(comms, why, said,
 		    sizeof(said)); /* a copy, since why may be the thread's last error */
@@ -113,7 +113,7 @@ static void comms_fail_last(struct engine_comms *comms)
 	comms_fail(comms, error_last()->what);
 }
 
-bool comms_took(struct engine_comms *comms, enum comms_op which, struct net_setup_result *result)
+bool comms_result(struct engine_comms *comms, enum comms_op which, struct net_setup_result *result)
 {
 	tcpx_status status;
 
@@ -232,11 +232,12 @@ tcpx_status comms_frame(struct engine_peer *peer, const struct frame *frame, con
 					  : NULL;
 	struct engine_comms *comms;
 	bool text = failed || frame->key == FRAME_COMM_LOST;
-	char why[COMMS_TOLD + 1] = "", there[sizeof(why) + 16];
+	char why[COMMS_REASON_BYTES + 1] = "", there[sizeof(why) + 16];
 
 	if (!slot || frame->key < FRAME_COMM_LISTEN || frame->key > FRAME_COMM_LOST ||
-	    (frame->key == FRAME_COMM_LISTEN ? frame->payload_bytes != NCCLNET_HANDLE_BYTES
-					     : frame->payload_bytes > (text ? COMMS_TOLD : 0)))
+	    (frame->key == FRAME_COMM_LISTEN
+		     ? frame->payload_bytes != NCCLNET_HANDLE_BYTES
+		     : frame->payload_bytes > (text ? COMMS_REASON_BYTES : 0)))
 		return TCPX_ERR_PROTOCOL;
 	if (text)
 		memcpy(why, payload, frame->payload_bytes);
@@ -291,7 +292,7 @@ void comms_give_up(struct engine_peer *peer, uint32_t channel, const char *why)
 
 static void attempt_late_text(const struct engine_comms *comms, char *out_text, size_t size)
 {
-	char awaits[COMMS_TOLD], why[COMMS_TOLD];
+	char awaits[COMMS_REASON_BYTES], why[COMMS_REASON_BYTES];
 
 	comms_awaits(comms, awaits, sizeof(awaits));
 	text_format(why, sizeof(why), LATE_TEXT ": %s", awaits);
@@ -301,7 +302,7 @@ static void attempt_late_text(const struct engine_comms *comms, char *out_text, 
 bool comms_hurry(struct engine_peer *peer)
 {
 	bool some = false;
-	char why[COMMS_TOLD + 1];
+	char why[COMMS_REASON_BYTES + 1];
 
 	for (uint32_t i = 0; peer->comms && i < peer->comms->count && !peer->died; i++) {
 		struct comms_slot *slot = &peer->comms->slots[i];
@@ -439,18 +440,18 @@ static void setup_step(struct engine_comms *comms)
 	struct net_setup_result result;
 	tcpx_status status;
 
-	if (comms_took(comms, COMMS_LISTEN, &result)) {
+	if (comms_result(comms, COMMS_LISTEN, &result)) {
 		comms->setup.listener = result.listener;
 		memcpy(comms->setup.own_handle, net_listener_handle(result.listener),
 		       sizeof(comms->setup.own_handle));
 		comms_tell(comms, FRAME_COMM_LISTEN, net_listener_handle(comms->setup.listener),
 			   NCCLNET_HANDLE_BYTES);
 	}
-	if (!attempt_gone(peer, channel, comms) && comms_took(comms, COMMS_CONNECT, &result))
+	if (!attempt_gone(peer, channel, comms) && comms_result(comms, COMMS_CONNECT, &result))
 		comms->out = result.comm;
-	if (!attempt_gone(peer, channel, comms) && comms_took(comms, COMMS_ACCEPT, &result))
+	if (!attempt_gone(peer, channel, comms) && comms_result(comms, COMMS_ACCEPT, &result))
 		comms->in = result.comm;
-	if (!attempt_gone(peer, channel, comms) && comms_took(comms, COMMS_REGISTER, &result)) {
+	if (!attempt_gone(peer, channel, comms) && comms_result(comms, COMMS_REGISTER, &result)) {
 		comms->bounce_mr = result.mr;
 		comms->setup.ready_told = true;
 		comms_tell(comms, FRAME_COMM_READY, NULL, 0);

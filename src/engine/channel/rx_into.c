@@ -71,7 +71,7 @@ static tcpx_status rx_add_piece(struct engine_chan *chan, uint64_t key, uint64_t
 
 /* Allocates rx->message if there is none. Each payload needs this memory, because any chunk may be
  * refused, and the bytes of a refused chunk go there. */
-static tcpx_status rx_need_scratch(struct chan_rx *rx)
+static tcpx_status rx_get_scratch(struct chan_rx *rx)
 {
 	if (!rx->message)
 		rx->message = malloc(ENGINE_COPY_BYTES);
@@ -146,7 +146,7 @@ tcpx_status rx_into(struct engine_chan *chan, const uint8_t *table)
 	tcpx_status status = TCPX_OK;
 
 	if (rx->frame.payload_bytes)
-		status = rx_need_scratch(rx);
+		status = rx_get_scratch(rx);
 	if (status != TCPX_OK)
 		return status;
 	switch (rx->core.kind) {

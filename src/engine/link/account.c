@@ -329,7 +329,7 @@ static uint64_t account_held(struct engine_peer *peer, int64_t now_ns)
 
 	link_lock(&peer->link);
 	if (peer->link.core_ready && !peer->link.core.dead) {
-		held = core_note_held(&peer->link.core);
+		held = core_note_pending(&peer->link.core);
 		moves = core_note_moves(&peer->link.core);
 		moved = moves != own->moves || note_bytes_come(peer, own->moved_ns);
 	}

@@ -20,7 +20,7 @@ struct engine_peer {
 	struct link link; /* must be the first member, since a peer's handle is that of its link */
 	/* the handle that the application has for the peer; stays set when link.slot.id is
 	 * cleared */
-	uint64_t slot_id;
+	uint64_t app_handle;
 	struct peer_identity who;
 	_Atomic uint32_t state; /* enum tcpx_peer_state; a futex */
 	tcpx_error error;	/* under link.lock: why the peer is dead */

@@ -227,7 +227,7 @@ static void senders_rouse(struct engine_peer *peer, uint64_t bytes)
 	uint64_t chunks = bytes / CORE_FIRST_CHUNK;
 
 	for (uint32_t i = 0; i < FILL_ROUSED && i < chunks; i++) {
-		struct engine_chan *chan = peer->link.chan[core_fill_sender(&peer->link.core, i)];
+		struct engine_chan *chan = peer->link.chan[core_fill_chan(&peer->link.core, i)];
 
 		if (chan && !chan->comms)
 			worker_rouse(chan->worker);

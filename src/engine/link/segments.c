@@ -142,7 +142,7 @@ static tcpx_status remote_add(struct builder *b, uint64_t id, uint32_t *out_inde
 	struct wire_token token = {0};
 	const struct mem_kind *kind;
 	bool ours = import && (import->peer_id == request->peer_id ||
-			       import->link_id == atomic_load(&request->peer)->slot_id);
+			       import->link_id == atomic_load(&request->peer)->app_handle);
 
 	if (ours)
 		token = import->token;

@@ -30,7 +30,7 @@ static bool carrier_other_works(const struct engine_peer *peer, uint32_t iface)
 
 /* Gives up the peer's connections over an interface that lost its carrier, if a channel that does
  * not use the interface works. */
-static void carrier_peer_moves(struct engine_peer *peer, uint32_t iface, const char *name)
+static void carrier_give_up_iface(struct engine_peer *peer, uint32_t iface, const char *name)
 {
 	uint32_t moved = 0;
 
@@ -113,9 +113,9 @@ void carrier_changed(void *arg, unsigned index, const char *name, int up)
 		     peer = session_next_peer(session, peer)) {
 			if (up) {
 				peer_redial_now(peer);
-				rails_now(peer);
+				rails_retry_soon(peer);
 			} else {
-				carrier_peer_moves(peer, index, name);
+				carrier_give_up_iface(peer, index, name);
 			}
 		}
 	}

@@ -36,7 +36,7 @@ static void connect_dial_run(void *arg)
 		return;
 	}
 	peer->exposed = false; /* the application does not get this peer's handle */
-	peer->dialling.duplicate_of = other->slot_id;
+	peer->dialling.duplicate_of = other->app_handle;
 	peer_put(other);
 	peer_die(peer, TCPX_ERR_EXISTS, 0, "already linked");
 }
@@ -301,7 +301,7 @@ static tcpx_status connect_known(struct engine_peer *peer, int64_t deadline_ns, 
 	if (status == TCPX_OK) {
 		/* the application gets the handle, so the peer's end must raise an event */
 		(void)peer_expose(peer);
-		out_peer->id = peer->slot_id;
+		out_peer->id = peer->app_handle;
 	}
 	return status;
 }
@@ -346,7 +346,7 @@ static struct engine_peer *peer_of_info(struct engine_session *session,
 	if (!memcmp(info->uuid, session->uuid, sizeof(info->uuid)))
 		return NULL; /* a session that dials itself needs a second link */
 	peer = peer_by_uuid(session, info->uuid, identity_is_keyed(info), NULL);
-	id = peer ? peer->slot_id : reconnect_find(session, info->uuid, identity_is_keyed(info));
+	id = peer ? peer->app_handle : reconnect_find(session, info->uuid, identity_is_keyed(info));
 	if (peer)
 		peer_put(peer);
 	peer = id ? reconnect_use(session, id, true) : NULL; /* dials again if the link has ended */
@@ -480,7 +480,7 @@ tcpx_status engine_connect(struct engine_session *session, const struct wire_inf
 		if (other)
 			peer_put(other);
 	} else if (status == TCPX_OK) {
-		out_peer->id = peer->slot_id;
+		out_peer->id = peer->app_handle;
 	} else {
 		tcpx_error error = *error_last();
 

@@ -31,7 +31,7 @@ void losses_add_control(struct engine_peer *peer, const char *why)
 	peer->losses.control = why;
 }
 
-uint32_t losses_take(struct engine_peer *peer)
+uint32_t losses_forget(struct engine_peer *peer)
 {
 	uint32_t channels = peer->losses.channels;
 
@@ -43,7 +43,7 @@ uint32_t losses_take(struct engine_peer *peer)
 void losses_log(struct engine_peer *peer)
 {
 	const char *control = peer->losses.control;
-	uint32_t channels = losses_take(peer), up;
+	uint32_t channels = losses_forget(peer), up;
 	char more[48] = "";
 
 	if (control)

@@ -18,6 +18,6 @@ void losses_look(struct engine_peer *peer, int64_t now_ns);
 void losses_log(struct engine_peer *peer);
 /* Called when the peer has ended, which has a log line of its own: forgets the noted losses without
  * logging them. Returns how many of the losses were channels. */
-uint32_t losses_take(struct engine_peer *peer);
+uint32_t losses_forget(struct engine_peer *peer);
 
 #endif

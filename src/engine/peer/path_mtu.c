@@ -58,12 +58,12 @@ static void path_mtu_limit_rail(struct engine_peer *peer, uint32_t rail, uint16_
 		at->segment_bytes = bytes;
 }
 
-uint16_t path_mtu_told(const struct engine_peer *peer, uint32_t channel)
+uint16_t path_mtu_requested(const struct engine_peer *peer, uint32_t channel)
 {
 	return peer->rails.segments_told ? peer->rails.holes[channel].told : 0;
 }
 
-void path_mtu_take(struct engine_peer *peer, uint32_t channel, uint64_t bytes)
+void path_mtu_apply(struct engine_peer *peer, uint32_t channel, uint64_t bytes)
 {
 	if (!peer->dialler || !peer->rails.segments_told || bytes < SEGMENT_V4 ||
 	    bytes > UINT16_MAX)
@@ -167,7 +167,7 @@ static bool path_mtu_is_hole(struct engine_peer *peer, const struct engine_chan 
 			     const struct net_chan_info *info, int64_t now_ns)
 {
 	struct path_hole *hole = &peer->rails.holes[chan->index];
-	int64_t stalled_ns = now_ns - hole->stalled_ns;
+	int64_t stalled_ns = now_ns - hole->progress_ns;
 	bool young = info->acked_bytes < PROVEN_BYTES;
 
 	if (!stalled_ns) {
@@ -183,13 +183,13 @@ static bool path_mtu_is_hole(struct engine_peer *peer, const struct engine_chan 
 	 * before the stall. */
 	if (!path_mtu_same_as_control(peer, chan))
 		return young && info->timeouts >= TIMEOUTS && stalled_ns >= HOLE_NS &&
-		       hole->stalled_ns - hole->began_ns < HOLE_NS;
+		       hole->progress_ns - hole->began_ns < HOLE_NS;
 	/* After a network outage the control connection may be acknowledged long before TCP
 	 * retransmits the channel's lost packet. So retransmissions count only after an
 	 * acknowledgement on the control connection that cannot be older than the outage. It must
 	 * be later than the first second of the stall, and later than the detection of the stall,
 	 * which a late heartbeat delays. */
-	if (!hole->timeouts && peer->rails.ctl_answered_ns > hole->stalled_ns + CLOCK_S_NS &&
+	if (!hole->timeouts && peer->rails.ctl_answered_ns > hole->progress_ns + CLOCK_S_NS &&
 	    peer->rails.ctl_answered_ns > hole->seen_ns + SEEN_NS)
 		hole->timeouts = info->timeouts + 1;
 	if (!hole->timeouts || info->timeouts < TIMEOUTS || info->last_send_ms < 300)
@@ -263,10 +263,10 @@ static void path_mtu_look_channel(struct engine_peer *peer, struct engine_chan *
 		hole->epoch = chan->epoch;
 		hole->began_ns = now_ns;
 		hole->acked_bytes = 0;
-		hole->stalled_ns = now_ns;
+		hole->progress_ns = now_ns;
 	}
 	if (!info.unacked_bytes || info.acked_bytes != hole->acked_bytes) {
-		hole->stalled_ns = now_ns;
+		hole->progress_ns = now_ns;
 		hole->acked_bytes = info.acked_bytes;
 		if (info.acked_bytes >= PROVEN_BYTES)
 			hole->in_vain = 0;

@@ -27,10 +27,10 @@ uint32_t path_mtu_settled(const struct engine_peer *peer, int64_t now_ns);
 /* Gives up a channel, which is then dialled again. For 10 s the peer stays up even if no channel is
  * left. */
 void path_mtu_replace(struct engine_chan *chan, int err);
-/* path_mtu_told() returns the packet payload to which the channel's fence asks the dialling side to
- * limit itself, or 0 for no limit. path_mtu_take() limits the channel's rail to the value of a
- * fence that has arrived; it does nothing at the accepting side. */
-uint16_t path_mtu_told(const struct engine_peer *peer, uint32_t channel);
-void path_mtu_take(struct engine_peer *peer, uint32_t channel, uint64_t bytes);
+/* path_mtu_requested() returns the packet payload to which the channel's fence asks the dialling
+ * side to limit itself, or 0 for no limit. path_mtu_apply() limits the channel's rail to the value
+ * of a fence that has arrived; it does nothing at the accepting side. */
+uint16_t path_mtu_requested(const struct engine_peer *peer, uint32_t channel);
+void path_mtu_apply(struct engine_peer *peer, uint32_t channel, uint64_t bytes);
 
 #endif

@@ -105,12 +105,12 @@ bool peer_malformed(tcpx_status status)
 	       status == TCPX_ERR_VERSION;
 }
 
-void peer_left_dead(struct engine_chan *chan)
+void peer_release_dead_chan(struct engine_chan *chan)
 {
 	struct engine_chan *chans[CORE_CHANNELS_MAX] = {chan};
 
 	if (chan->comms)
-		comms_left(chan->comms);
+		comms_call_returned(chan->comms);
 	hold_dead(chan->peer, chans);
 	chan_put(chan);
 }
@@ -131,7 +131,7 @@ static void peer_log_death(struct engine_peer *peer)
 	/* a peer that connects and dies again and again must not fill the log */
 	static struct log_limit limit;
 	const tcpx_error *error = &peer->error;
-	uint32_t lost = losses_take(peer);
+	uint32_t lost = losses_forget(peer);
 
 	/* a failed attempt to dial again: the loss of the link was logged before */
 	if (peer->reconnect.successor && !peer->counted_up) {
@@ -202,9 +202,10 @@ static void peer_end(struct engine_peer *peer, const tcpx_error *error)
 	link_unlock_only(&peer->link);
 	peer_log_death(peer);
 	for (i = 0; i < CORE_CHANNELS_MAX; i++)
-		if (chans[i] && !chan_stop(chans[i], peer_left_dead)) {
-			comms_stays(chans[i]->comms);
-			chans[i] = NULL; /* peer_left_dead() drops the channel's reference */
+		if (chans[i] && !chan_stop(chans[i], peer_release_dead_chan)) {
+			comms_call_pending(chans[i]->comms);
+			chans[i] =
+				NULL; /* peer_release_dead_chan() drops the channel's reference */
 		}
 	comms_peer_dead(peer);
 	if (peer->control.link)

@@ -102,7 +102,7 @@ tcpx_status engine_peer_find(struct engine_session *session, const char *name, t
 
 		if ((state == TCPX_PEER_UP || state == TCPX_PEER_SUSPECT) &&
 		    !strcmp(peer->who.name, name))
-			id = peer->slot_id;
+			id = peer->app_handle;
 	}
 	session_unlock(session);
 	if (!id)

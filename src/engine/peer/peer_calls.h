@@ -59,7 +59,7 @@ tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epo
 /* Stops channels that have failed or that the peer has reported as lost. */
 void peer_take_down(struct engine_peer *peer);
 /* Called when the last call inside a channel of a dead peer has returned: releases the channel. */
-void peer_left_dead(struct engine_chan *chan);
+void peer_release_dead_chan(struct engine_chan *chan);
 /* Whether the status of a failed channel means that the peer broke the protocol. */
 bool peer_malformed(tcpx_status status);
 /* Marks the peer as up if each of its channels is up or given up. */

@@ -69,14 +69,14 @@ tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epo
  * protocol. Otherwise a peer that is up survives if another channel (not of a plugin) is up, or if
  * path_mtu_replace() was called recently. A peer that is not up yet ends, unless comms_stopped()
  * handles the loss. */
-static void channel_gone(struct engine_chan *chan)
+static void channel_lost(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;
 	tcpx_status status = (tcpx_status)atomic_load(&chan->failed);
 	int err = atomic_load(&chan->failed_errno);
 	uint32_t channel = chan->index, up;
 	bool fatal = peer_malformed(status), later, replacing;
-	bool follows = !chan->comms || comms_follows(chan->comms);
+	bool follows = !chan->comms || comms_peer_ended_first(chan->comms);
 	char what[COMMS_WHY_BYTES];
 
 	if (chan->comms)
@@ -113,12 +113,12 @@ static void channel_gone(struct engine_chan *chan)
 }
 
 /* Called on the control thread when the last call inside a stopped channel has returned. */
-static void channel_left(struct engine_chan *chan)
+static void channel_quiesced(struct engine_chan *chan)
 {
 	if (chan->peer->died)
-		peer_left_dead(chan);
+		peer_release_dead_chan(chan);
 	else
-		channel_gone(chan);
+		channel_lost(chan);
 }
 
 /* Stops a channel that is lost. Control thread. */
@@ -135,10 +135,10 @@ static void channel_down(struct engine_peer *peer, struct engine_chan *chan)
 	link_lock(&peer->link);
 	peer->link.chan[chan->index] = NULL;
 	link_unlock_only(&peer->link);
-	if (chan_stop(chan, channel_left)) {
-		channel_gone(chan);
+	if (chan_stop(chan, channel_quiesced)) {
+		channel_lost(chan);
 	} else {
-		comms_stays(chan->comms);
+		comms_call_pending(chan->comms);
 		LOG_INFO("peer '%s': channel %u is lost while one of its calls waits for memory",
 			 peer->who.name, chan->index);
 	}

@@ -57,7 +57,7 @@ void peer_send_fences(struct engine_peer *peer)
 		frame.epoch = fence->epoch;
 		frame.linear = fence->applied;
 		frame.payload_bytes = fence->count * WIRE_REFUSAL_BYTES;
-		frame.offset = path_mtu_told(peer, fence->channel);
+		frame.offset = path_mtu_requested(peer, fence->channel);
 		link_tell(&peer->link, &frame, payload);
 		free(payload);
 		free(fence);

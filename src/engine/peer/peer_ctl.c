@@ -35,7 +35,7 @@ static tcpx_status ctl_take_fence(struct engine_peer *peer, const struct frame *
 	while (count < max && (more = wire_get_refusal(&cursor, &nacks[count].seq, &why)) > 0)
 		nacks[count++].status = why;
 	if (frame->key < CORE_CHANNELS_MAX)
-		path_mtu_take(peer, (uint32_t)frame->key, frame->offset);
+		path_mtu_apply(peer, (uint32_t)frame->key, frame->offset);
 	link_lock(&peer->link);
 	if (frame->key >= CORE_CHANNELS_MAX || more < 0)
 		status = TCPX_ERR_PROTOCOL;
@@ -64,7 +64,7 @@ static tcpx_status ctl_take_rails(struct engine_peer *peer, const struct frame *
 		struct sockaddr_storage *addr = &peer->address.known[peer->address.count];
 
 		peer_addr_from_wire(&addrs[i], addr);
-		if (sys_addr_may_be_of(addr, &peer->address.remote, here))
+		if (sys_addr_may_dial(addr, &peer->address.remote, here))
 			peer->address.count++;
 		else
 			LOG_INFO("peer '%s': its rail %s is not dialled: the address is not "
@@ -111,7 +111,7 @@ static tcpx_status ctl_on_frame(void *arg, const struct frame *frame, const void
 		ctl_take_heartbeat(peer, frame, now);
 		return TCPX_OK;
 	case FRAME_GOODBYE:
-		losses_take(peer); /* the peer closed its channels on purpose; log no loss */
+		losses_forget(peer); /* the peer closed its channels on purpose; log no loss */
 		peer_die(peer, TCPX_ERR_PEER_CLOSED, 0, "peer said goodbye");
 		return TCPX_OK;
 	case FRAME_FENCE:

@@ -148,7 +148,7 @@ static void dial_exists(struct engine_peer *peer, const struct ctl_conn *conn)
 		return;
 	}
 	if (other) {
-		peer->dialling.duplicate_of = other->slot_id;
+		peer->dialling.duplicate_of = other->app_handle;
 		peer_put(other);
 		/* Callers that already used the handle get this error. The next use of the handle
 		 * gets the other link. */

@@ -277,7 +277,7 @@ static struct peer_way route_control_way(const struct engine_peer *peer)
 	return way;
 }
 
-bool rail_tried(const struct engine_peer *peer, uint32_t rail)
+bool rail_may_dial(const struct engine_peer *peer, uint32_t rail)
 {
 	const struct peer_rail *at = &peer->rails.at[rail];
 
@@ -298,7 +298,7 @@ unsigned peer_route_channel(const struct engine_peer *peer, uint32_t channel, st
 	for (uint32_t i = 0; i < others; i++) {
 		uint32_t rail = (home + i) % session->rails.count;
 
-		if (((!i && peer->counted_up) || rail_tried(peer, rail)) &&
+		if (((!i && peer->counted_up) || rail_may_dial(peer, rail)) &&
 		    !carrier_lost(session, rail) && peer_route_over(peer, rail, &way))
 			route_add_way(ways, &count, &way);
 		if (!i)

@@ -181,7 +181,7 @@ void rails_look(struct engine_peer *peer, int64_t now_ns)
 	}
 }
 
-void rails_now(struct engine_peer *peer)
+void rails_retry_soon(struct engine_peer *peer)
 {
 	for (uint32_t i = 0; i < peer->link.session->rails.count; i++) {
 		peer->rails.at[i].due_ns = 0;

@@ -14,12 +14,12 @@ void rail_failed(struct engine_peer *peer, const struct peer_way *way, tcpx_stat
  * channels return to it. */
 void rail_works(struct engine_peer *peer, uint32_t at);
 /* Whether the rail may be dialled: it is not avoided, or its next attempt is due. */
-bool rail_tried(const struct engine_peer *peer, uint32_t rail);
+bool rail_may_dial(const struct engine_peer *peer, uint32_t rail);
 /* Called at each heartbeat: tries avoided rails again, and moves channels back to their own rails
  * that work again. */
 void rails_look(struct engine_peer *peer, int64_t now_ns);
 /* Called when an interface has changed: makes the next heartbeat try all avoided rails again. */
-void rails_now(struct engine_peer *peer);
+void rails_retry_soon(struct engine_peer *peer);
 void rail_probe_cancel(struct engine_peer *peer);
 
 #endif

@@ -71,7 +71,7 @@ static bool note_take(struct engine_session *session, tcpx_notification *out)
 	if (!node)
 		return false;
 	msg = LIST_ENTRY(node, struct core_notify_in, node);
-	out->peer.id = note_peer(msg)->slot_id;
+	out->peer.id = note_peer(msg)->app_handle;
 	out->name = note_peer(msg)->who.name;
 	out->key = note_peer(msg)->who.text;
 	out->data = msg->data;
@@ -175,7 +175,7 @@ void peer_event(struct engine_peer *peer, enum tcpx_event_type type, tcpx_status
 		uint32_t channel)
 {
 	struct engine_session *session = peer->link.session;
-	struct engine_event *event = event_new(type, status, peer->slot_id, channel);
+	struct engine_event *event = event_new(type, status, peer->app_handle, channel);
 
 	if (!event)
 		return;
@@ -231,7 +231,7 @@ tcpx_status engine_accept(struct engine_session *session, int64_t timeout_ns, tc
 			struct engine_peer *peer =
 				LIST_ENTRY(node, struct engine_peer, accept_node);
 
-			out_peer->id = peer->slot_id;
+			out_peer->id = peer->app_handle;
 			peer_put(peer);
 			return TCPX_OK;
 		}

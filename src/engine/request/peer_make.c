@@ -35,7 +35,7 @@ struct engine_peer *peer_create(struct engine_session *session)
 	peer->who.auth = "";
 	atomic_store(&peer->state, TCPX_PEER_CONNECTING);
 	handle_publish(&session->peers, peer);
-	peer->slot_id = peer->link.slot.id;
+	peer->app_handle = peer->link.slot.id;
 	peer->control.lost_dial_fd = -1;
 	return peer;
 }

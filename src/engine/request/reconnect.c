@@ -117,7 +117,7 @@ void reconnect_put(struct engine_peer *peer)
 }
 
 /* Returns the link that the handle of `peer` leads to at present. The caller holds session.lock. */
-static struct engine_peer *reconnect_link(struct engine_peer *peer)
+static struct engine_peer *reconnect_current_peer(struct engine_peer *peer)
 {
 	return peer && peer->reconnect.now ? peer->reconnect.now : peer;
 }
@@ -167,11 +167,11 @@ uint64_t reconnect_find(struct engine_session *session, const uint8_t *uuid, boo
 		struct engine_peer *peer = LIST_ENTRY(pos, struct engine_peer, node);
 
 		if (!peer->reconnect.target || peer->reconnect.successor ||
-		    !reconnect_same_uuid(reconnect_link(peer)->who.uuid, uuid) ||
-		    reconnect_link(peer)->who.keyed != keyed ||
-		    !reconnect_allowed(reconnect_link(peer)))
+		    !reconnect_same_uuid(reconnect_current_peer(peer)->who.uuid, uuid) ||
+		    reconnect_current_peer(peer)->who.keyed != keyed ||
+		    !reconnect_allowed(reconnect_current_peer(peer)))
 			continue;
-		id = peer->slot_id;
+		id = peer->app_handle;
 		peer->reconnect.target->due_ns = 0;
 	}
 	session_unlock(session);
@@ -190,7 +190,7 @@ static struct engine_peer *reconnect_link_new(struct engine_peer *root, struct e
 
 	if (!peer)
 		return NULL;
-	peer->slot_id = root->slot_id;
+	peer->app_handle = root->app_handle;
 	peer->reconnect.successor = peer->exposed = peer->dialler = peer->reconnect.awaiting = true;
 	peer->reconnect.target = target;
 	target->refs++;
@@ -221,7 +221,7 @@ struct engine_peer *reconnect_use(struct engine_session *session, uint64_t peer_
 
 	session_lock(session);
 	root = handle_find(&session->peers, peer_id);
-	peer = reconnect_link(root);
+	peer = reconnect_current_peer(root);
 	if (peer && root->reconnect.target && root->reconnect.target->naddrs &&
 	    reconnect_allowed(peer)) {
 		next = reconnect_linked(session, peer->who.uuid, peer->who.keyed);

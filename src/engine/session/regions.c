@@ -215,7 +215,7 @@ tcpx_status engine_region_import(struct engine_session *session, uint64_t peer_i
 	peer = engine_peer_get(session, peer_id);
 	if (!peer)
 		return TCPX_ERR_STALE;
-	link_id = peer->slot_id;
+	link_id = peer->app_handle;
 	peer_put(peer);
 	import = handle_take(&session->imports);
 	if (!import)

@@ -109,7 +109,7 @@ struct local_chan {
 	int fd; /* the unix socket */
 	size_t ring_bytes;
 	struct local_map *map;
-	struct local_lane *out, *in;
+	struct local_direction *out, *in;
 	uint8_t *out_ring, *in_ring;
 
 	/* Status with which this side ended both directions (PROTOCOL, PEER_RESET or DISCONNECTED);

@@ -128,7 +128,7 @@ static struct local_loan *borrowed_loan(const struct local_chan *chan)
 	return &chan->rx.borrow->loan[chan->rx.loan_tail % LOCAL_LOANS];
 }
 
-int local_loan_look(struct local_chan *chan)
+int local_loan_next(struct local_chan *chan)
 {
 	struct local_borrowed *now = &chan->rx.loan;
 	struct local_loan *loan;

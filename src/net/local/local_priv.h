@@ -39,7 +39,7 @@ static inline uint64_t local_lent_count(const struct local_chan *chan)
 int local_loan_ended(struct local_chan *chan);
 /* Reads the next loan into chan->rx.loan if it is not there already. Returns 0 if there is none or
  * it is invalid; an invalid loan ends the channel. Called by the rx owner. */
-int local_loan_look(struct local_chan *chan);
+int local_loan_next(struct local_chan *chan);
 /* Receives bytes of chan->rx.loan, which must be next in the stream. Returns OK if *out_bytes were
  * read (or counted, if the loan is torn), IN_PROGRESS if iov has no room, ERR_INVALID if a buffer
  * in iov can no longer be written, else the error with which the channel ended. Called by the rx

@@ -255,7 +255,7 @@ static uint64_t rx_avail(struct local_chan *chan)
 		there = local_readable(chan);
 	/* The bytes are counted before the loan is looked up. The producer publishes a loan before
 	 * any byte that follows it, so a loan in front of these bytes is always found. */
-	if (chan->rx.borrow && local_loan_look(chan) && chan->rx.loan.at - chan->rx.tail < there)
+	if (chan->rx.borrow && local_loan_next(chan) && chan->rx.loan.at - chan->rx.tail < there)
 		there = chan->rx.loan.at - chan->rx.tail;
 	return there;
 }

@@ -19,7 +19,7 @@
  * the channel was made and never decrease. A side trusts no value in this struct: it keeps its own
  * cursor in private memory and only publishes copies of it.
  */
-struct local_lane {
+struct local_direction {
 	alignas(LOCAL_LINE) _Atomic uint64_t head; /* the producer's cursor */
 	/* not 0 while the producer sleeps: LOCAL_WAIT_ROOM or LOCAL_WAIT_LOAN */
 	_Atomic uint32_t head_wait;
@@ -75,9 +75,9 @@ struct local_offer {
 
 /* The beginning of the shared memory. The two rings follow at offset LOCAL_HEADER_BYTES. */
 struct local_header {
-	struct local_lane lane[2];   /* dialler to acceptor, acceptor to dialler */
-	struct local_loans loans[2]; /* index: the producer's side (0: dialler, 1: acceptor) */
-	struct local_offer offer[2]; /* the dialler's; the acceptor's */
+	struct local_direction lane[2]; /* dialler to acceptor, acceptor to dialler */
+	struct local_loans loans[2];	/* index: the producer's side (0: dialler, 1: acceptor) */
+	struct local_offer offer[2];	/* the dialler's; the acceptor's */
 	/* index: side; number of the other side's regions that the side reads */
 	_Atomic uint32_t holds[2];
 };
