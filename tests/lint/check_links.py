@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Relative links of Markdown pages lead to files and headings that are there; tests that they
-name exist."""
+"""Relative links of Markdown pages lead to files and headings that are there; tests and source
+files that they name exist."""
 import os
 import re
 
@@ -25,13 +25,18 @@ def check_target(report, root, name, number, target):
 def main():
     root = lint.options(__doc__).root
     report = lint.Report("links", root)
-    for name in lint.tree(root):
+    names = lint.tree(root)
+    files = {os.path.basename(name) for name in names}
+    for name in names:
         if not name.endswith(".md"):
             continue
         report.checked += 1
         for number, line in enumerate(pages.outside(lint.read(root, name)), 1):
             for link in LINK.findall(re.sub(r"`[^`]*`", "``", line)):
                 check_target(report, root, name, number, link[0] or link[1])
+            for source in re.findall(r"`(?:src/)?[\w/]*?(\w+\.[ch])`", line):
+                if source not in files:
+                    report.add("links", name, number, f"no file {source}")
             for target, case in re.findall(r"`((?:tests|fuzz)/[\w./-]+?)(?:::(\w+))?`", line):
                 if not os.path.exists(os.path.join(root, target.rstrip("/"))):
                     if "*" not in target:
