@@ -49,17 +49,18 @@ int core_rx_resume(struct core_link *link, uint32_t channel);
  * core_rx_begin(), with the same consequences. */
 tcpx_status core_rx_end(struct core_link *link, uint32_t channel, bool valid, tcpx_status status,
 			const void *data);
-/* Called when the copy of a chunk to its destination has ended. The source was staging or, by
- * reference, the peer's memory. `xfer_id` is the request whose memory was written, which may have
- * ended. `bytes` is the length of the chunk, and `staged` says how many of these bytes were in
- * staging. */
+/* Called when the copy of a chunk to its destination has ended. The source was staging, a plugin's
+ * bounce pages or, by reference, the peer's memory. `xfer_id` is this side's READ or RECV, which
+ * may have ended already, or 0 for a chunk of the peer's WRITE. `bytes` is the length of the chunk,
+ * and `staged` says how many of these bytes were in staging. */
 void core_rx_committed(struct core_link *link, uint32_t channel, uint32_t epoch, uint64_t seq,
 		       uint64_t xfer_id, uint64_t bytes, uint64_t staged, tcpx_status status);
 /* Called when a copy of an eager SEND has ended for which ops->deliver() returned
  * TCPX_IN_PROGRESS. */
 void core_recv_applied(struct core_link *link, struct core_xfer *xfer, tcpx_status status);
 
-/* Whether the receiver is inside a call of the transport for the arriving frame. */
+/* Whether a receive call counts as under way for the arriving frame: from core_rx_begin() or
+ * core_rx_resume() until core_rx_pause() or core_rx_end(). */
 bool core_rx_in_call(const struct core_link *link, uint32_t channel);
 /* Makes the rest of the arriving frame go to scratch memory. If a receive call is under way, the
  * caller must make sure that the call no longer writes to the old memory. */

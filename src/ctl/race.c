@@ -27,9 +27,9 @@ struct ctl_race {
 	struct leg *winner; /* the route whose answer is proven; NULL if there is none yet */
 	/* the most specific failure of a route so far */
 	tcpx_error error;
-	unsigned failed_way;
-	struct leg legs[CTL_RACE_WAYS];
-	struct ctl_dial_opts ways[];
+	unsigned failed_route;
+	struct leg legs[CTL_RACE_ROUTES];
+	struct ctl_dial_opts routes[];
 };
 
 /* Returns a rank for an error by how much it tells the user. An error of a peer that was reached
@@ -55,11 +55,11 @@ static int error_rank(tcpx_status status)
 
 /* Keeps the thread's last error as the error of the race, if it ranks above the error kept so
  * far. */
-static void keep_error(struct ctl_race *race, unsigned way, tcpx_status status, int err)
+static void keep_error(struct ctl_race *race, unsigned route, tcpx_status status, int err)
 {
 	if (race->error.status && error_rank(race->error.status) >= error_rank(status))
 		return;
-	race->failed_way = way;
+	race->failed_route = route;
 	race->error = *error_last();
 	race->error.status = status;
 	race->error.system_errno = err;
@@ -71,29 +71,29 @@ static void destroy_race(struct ctl_race *race)
 	for (unsigned i = 0; i < race->opts.count; i++)
 		if (race->legs[i].dial)
 			ctl_dial_cancel(race->legs[i].dial);
-	explicit_bzero(race->ways, race->opts.count * sizeof(*race->ways));
+	explicit_bzero(race->routes, race->opts.count * sizeof(*race->routes));
 	free(race);
 }
 
-static void report_missed(struct ctl_race *race, unsigned way, tcpx_status status, int err)
+static void report_missed(struct ctl_race *race, unsigned route, tcpx_status status, int err)
 {
 	if (race->opts.missed)
-		race->opts.missed(race->arg, way, status, err);
+		race->opts.missed(race->arg, route, status, err);
 }
 
 /* Frees the race, then calls `done`, which may start another race. */
-static void finish_race(struct ctl_race *race, unsigned way, tcpx_status status, int err,
+static void finish_race(struct ctl_race *race, unsigned route, tcpx_status status, int err,
 			const struct ctl_conn *conn)
 {
-	void (*done)(void *arg, unsigned way, tcpx_status status, int err,
+	void (*done)(void *arg, unsigned route, tcpx_status status, int err,
 		     const struct ctl_conn *conn) = race->opts.done;
 	void *arg = race->arg;
 
 	destroy_race(race);
-	done(arg, way, status, err, conn);
+	done(arg, route, status, err, conn);
 }
 
-static void on_way_dialled(void *arg, tcpx_status status, int err, const struct ctl_conn *conn);
+static void on_route_dialled(void *arg, tcpx_status status, int err, const struct ctl_conn *conn);
 
 /* The callback `agree` of each dial, called when the answer on this route is proven. Calls the
  * user's `agree`, then cancels the dials on other routes before they send their proof. */
@@ -124,10 +124,10 @@ static tcpx_status on_answer_proven(void *arg, const struct wire_hello *answer)
 static bool race_begin_next(struct ctl_race *race)
 {
 	while (race->next < race->opts.count) {
-		unsigned way = race->next++;
-		struct leg *leg = &race->legs[way];
-		tcpx_status status = ctl_dial_start(race->loop, &race->ways[way], on_way_dialled,
-						    leg, &leg->dial);
+		unsigned route = race->next++;
+		struct leg *leg = &race->legs[route];
+		tcpx_status status = ctl_dial_start(race->loop, &race->routes[route],
+						    on_route_dialled, leg, &leg->dial);
 
 		if (status == TCPX_OK) {
 			race->running++;
@@ -137,32 +137,32 @@ static bool race_begin_next(struct ctl_race *race)
 			return true;
 		}
 		leg->dial = NULL;
-		keep_error(race, way, status, error_last()->system_errno);
-		report_missed(race, way, status, error_last()->system_errno);
+		keep_error(race, route, status, error_last()->system_errno);
+		report_missed(race, route, status, error_last()->system_errno);
 	}
 	return false;
 }
 
-static void on_way_dialled(void *arg, tcpx_status status, int err, const struct ctl_conn *conn)
+static void on_route_dialled(void *arg, tcpx_status status, int err, const struct ctl_conn *conn)
 {
 	struct leg *leg = arg;
 	struct ctl_race *race = leg->race;
-	unsigned way = (unsigned)(leg - race->legs);
+	unsigned route = (unsigned)(leg - race->legs);
 
 	leg->dial = NULL;
 	race->running--;
 	if (status == TCPX_OK || status == TCPX_ERR_EXISTS) {
-		finish_race(race, way, status, err, conn);
+		finish_race(race, route, status, err, conn);
 		return;
 	}
-	keep_error(race, way, status, err);
-	report_missed(race, way, status, err);
+	keep_error(race, route, status, err);
+	report_missed(race, route, status, err);
 	/* a route failed, perhaps the winner after its answer was proven: dial the next one */
 	race->winner = NULL;
 	if (race_begin_next(race) || race->running)
 		return;
 	error_raise(&race->error);
-	finish_race(race, race->failed_way, race->error.status, race->error.system_errno, NULL);
+	finish_race(race, race->failed_route, race->error.status, race->error.system_errno, NULL);
 }
 
 static void on_head_start_over(struct sys_timer *timer, int64_t now_ns)
@@ -177,22 +177,22 @@ static void on_head_start_over(struct sys_timer *timer, int64_t now_ns)
 tcpx_status ctl_race_start(struct sys_loop *loop, const struct ctl_race_opts *opts, void *arg,
 			   struct ctl_race **out_race)
 {
-	unsigned count = opts->count < CTL_RACE_WAYS ? opts->count : CTL_RACE_WAYS;
-	struct ctl_race *race = calloc(1, sizeof(*race) + count * sizeof(*race->ways));
+	unsigned count = opts->count < CTL_RACE_ROUTES ? opts->count : CTL_RACE_ROUTES;
+	struct ctl_race *race = calloc(1, sizeof(*race) + count * sizeof(*race->routes));
 
 	if (!race)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "no memory for a connection attempt");
 	race->loop = loop;
 	race->opts = *opts;
 	race->opts.count = count;
-	race->opts.ways = race->ways;
+	race->opts.routes = race->routes;
 	race->arg = arg;
 	race->timer.fn = on_head_start_over;
 	list_init(&race->timer.node);
-	memcpy(race->ways, opts->ways, count * sizeof(*race->ways));
+	memcpy(race->routes, opts->routes, count * sizeof(*race->routes));
 	for (unsigned i = 0; i < count; i++) {
 		race->legs[i].race = race;
-		race->ways[i].agree = on_answer_proven;
+		race->routes[i].agree = on_answer_proven;
 	}
 	if (race_begin_next(race)) {
 		*out_race = race;

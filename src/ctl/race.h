@@ -6,15 +6,15 @@
 
 #include "ctl/conn.h"
 
-#define CTL_RACE_WAYS 32		   /* most routes ("ways") of a race */
+#define CTL_RACE_ROUTES 32		   /* most routes of a race */
 #define CTL_HEAD_START_NS (CLOCK_S_NS / 4) /* as RFC 8305 recommends */
 
 struct ctl_race;
 
 struct ctl_race_opts {
 	/* Copied. The best route is first. The member `agree` of each is not used. */
-	const struct ctl_dial_opts *ways;
-	unsigned count; /* 1 .. CTL_RACE_WAYS */
+	const struct ctl_dial_opts *routes;
+	unsigned count; /* 1 .. CTL_RACE_ROUTES */
 	/* time from the dial of a route until the next route is dialled as well */
 	int64_t head_start_ns;
 	/* May be NULL. Called when the answer on a route is proven, like `agree` of ctl_dial_opts.
@@ -22,11 +22,11 @@ struct ctl_race_opts {
 	tcpx_status (*agree)(void *arg, const struct wire_hello *answer);
 	/* May be NULL. Called for each route that failed, and for each that was dialled and lost
 	 * the race (TIMED_OUT). */
-	void (*missed)(void *arg, unsigned way, tcpx_status status, int err);
-	/* Called with the result, like `done` of ctl_dial_start(); `way` is the index in `ways`. If
-	 * all routes failed, reports the most specific failure, such as a refusal rather than a
-	 * timeout. */
-	void (*done)(void *arg, unsigned way, tcpx_status status, int err,
+	void (*missed)(void *arg, unsigned route, tcpx_status status, int err);
+	/* Called with the result, like `done` of ctl_dial_start(); `route` is the index in
+	 * `routes`. If all routes failed, reports the most specific failure, such as a refusal
+	 * rather than a timeout. */
+	void (*done)(void *arg, unsigned route, tcpx_status status, int err,
 		     const struct ctl_conn *conn);
 };
 

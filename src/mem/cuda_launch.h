@@ -65,10 +65,11 @@ void mem_launcher_close(struct cuda_launcher *launcher); /* only while no launch
  * are no kernels. */
 struct cuda_launch *mem_launcher_slot(struct cuda_launcher *launcher);
 
-/* Launches a list of copies that is sorted by slot address. `calls` is the number of calls that the
- * copy engine would need. The list is not launched if it takes more launches than a quarter of
- * `calls`; UINT32_MAX means no such limit, and a launcher of moves has none. `launch` is busy
- * afterwards unless the result is MEM_LAUNCH_NONE. */
+/* Copies the list from `first` on, sorted by slot address, by one or several kernel launches, which
+ * `launch` stands for. `calls` is the number of calls that the copy engine would need. Returns
+ * MEM_LAUNCH_NONE if more than a quarter as many kernel launches are needed; UINT32_MAX means no
+ * such limit, and a launcher of moves ignores `calls`. Unless the result is MEM_LAUNCH_NONE,
+ * `launch` is busy afterwards. */
 enum mem_launch_result mem_launch_put(struct cuda_launcher *launcher, struct cuda_launch *launch,
 				      const struct mem_copy *first, uint32_t calls);
 
@@ -78,8 +79,8 @@ enum mem_launch_result mem_launch_put_moves(struct cuda_launcher *launcher,
 					    struct cuda_launch *launch,
 					    const struct mem_copy *first);
 
-/* For cuda_launch.c and cuda_launch_move.c. Takes the next serial for the list and resets the
- * list's mark (copy_abi.h). */
+/* For cuda_launch.c and cuda_launch_move.c. Gives `launch` the next serial and resets its
+ * mark (copy_abi.h). */
 void mem_launch_renew(struct cuda_launcher *launcher, struct cuda_launch *launch);
 void mem_launch_failed(void); /* logs the last error, and that the copy engine is used instead */
 

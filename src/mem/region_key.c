@@ -148,8 +148,8 @@ static uint64_t own_key(const struct mem_keys *keys, const struct mem_region *re
 	return hash_key_text(keys, &text, sizeof(text));
 }
 
-/* Returns the region's key for one peer. The input contains the region's own key, which is secret,
- * instead of the fields of the region. */
+/* Returns a key of the region that serves `peer` only. Hashes the region's own key, which stands
+ * for the fields that own_key() hashes, the salt and the peer's public key. */
 static uint64_t bound_key_for(const struct mem_keys *keys, const struct mem_region *region,
 			      const uint8_t *peer, uint64_t salt)
 {

@@ -84,8 +84,9 @@ tcpx_status mem_unpack_reach(struct mem_unpack *unpack, uint32_t device);
  */
 tcpx_status mem_unpack_push(struct mem_unpack *unpack, struct mem_unpack_job *job);
 
-/* Launches the pushed jobs. If the last launch but one has not ended yet, the jobs wait for a later
- * flush or test, and more jobs may join them. mem_unpack_test reports errors of the launch. */
+/* Launches the pushed jobs. Launches use two lanes in turn. While the launch before the last one
+ * has not ended, the next lane is busy: the jobs wait for a later flush or test, and more may join.
+ * mem_unpack_test reports errors of the launch. */
 void mem_unpack_flush(struct mem_unpack *unpack);
 
 /*
@@ -103,8 +104,8 @@ struct mem_unpack_counts {
 };
 void mem_unpack_counts(const struct mem_unpack *unpack, struct mem_unpack_counts *out_counts);
 
-/* Unpacks a list in host memory, with one memcpy per fragment. All other implementations are
- * compared with this one. The list must have been checked. */
+/* Unpacks a list in host memory, with one memcpy per fragment. It is the reference with which
+ * tests compare the other implementations. The list must have been checked. */
 void mem_unpack_frags(const struct base_frag *frags, uint32_t nfrags, const void *src, void *dst);
 
 /* Unpacks the pieces of a launch on the calling thread like both kernels: moves the bytes, then

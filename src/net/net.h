@@ -82,8 +82,8 @@ struct net_ops {
 	 * be called by any thread until close. */
 	void (*info)(const struct net_chan *chan, struct net_chan_info *out_info);
 
-	/* Returns memory to the system that an idle channel does not need. Does nothing while bytes
-	 * are under way. Called by the tx owner. */
+	/* Returns to the system the memory that an idle channel does not need. Does nothing while
+	 * bytes are under way. Called by the tx owner. */
 	void (*trim)(struct net_chan *chan);
 
 	/* Tables of extra functions (net_extra.h); NULL if the transport does not offer them. */

@@ -12,7 +12,7 @@ enum topo_near {
 	TOPO_NEAR_NIC, /* allowed CPUs of the NIC's NUMA node */
 	/* allowed CPUs of the GPU's node, because the NIC's node is unknown or has none */
 	TOPO_NEAR_GPU,
-	TOPO_NEAR_ANY, /* all allowed CPUs, because neither node is known and has any of them */
+	TOPO_NEAR_ANY, /* all allowed CPUs: both nodes are unknown or have no allowed CPU */
 };
 
 /*

@@ -12,7 +12,7 @@
 
 #include "topo/graph.h"
 
-/* How the owner NIC of a GPU was found. */
+/* How the owner NIC of a GPU, through which it receives, was found. */
 enum topo_source {
 	/* no owner: RxDM does not know the GPU, or no rule determines an owner */
 	TOPO_SOURCE_NONE,
@@ -63,7 +63,7 @@ void topo_pairs_build(const struct topo *topo, topo_queues_fn ask, void *arg,
  * not in the graph. */
 const struct topo_owner *topo_owner_of(const struct topo_pairs *pairs, pci_addr gpu);
 
-/* Sets *out_nic to the NIC through which `gpu` receives. Returns ERR_NOT_FOUND if the GPU has no
+/* Sets *out_nic to the NIC that owns `gpu`. Returns ERR_NOT_FOUND if the GPU has no
  * owner or is not in the graph. */
 tcpx_status topo_pairing(const struct topo_pairs *pairs, pci_addr gpu, pci_addr *out_nic);
 

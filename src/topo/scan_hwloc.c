@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes the graph of a machine with the library hwloc. */
+/* Uses the library hwloc to make the graph of this machine. */
 #include "topo/scan_hwloc.h"
 
 #include <errno.h>

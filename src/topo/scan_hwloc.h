@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes the graph of a machine with the library hwloc. Tools compare it with the scan of sysfs. */
+/* Uses the library hwloc to make the graph of this machine. Tools compare it with that of sysfs. */
 #ifndef TOPO_SCAN_HWLOC_H
 #define TOPO_SCAN_HWLOC_H
 

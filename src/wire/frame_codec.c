@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encoding of frame headers and trailers. Layout: docs/design/wire-frames.md. */
+/* Encodes, decodes and checks frame headers and trailers. Layout: docs/design/wire-frames.md. */
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "wire/cursor.h"
@@ -74,8 +74,7 @@ static tcpx_status check_shape(const struct frame *frame)
 
 	if (shape & HAS_TABLE)
 		table_max = FRAME_TABLE_MAX;
-	/* the table contains nothing but the part that says where the payload is */
-	else if (is_ref(frame))
+	else if (is_ref(frame)) /* the table says only where the payload is */
 		table_max = frame->follows < FRAME_TABLE_MAX ? frame->follows : FRAME_TABLE_MAX;
 
 	if (!shape)

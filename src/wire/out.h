@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes bytes for the wire to a buffer without leaving it; no other code writes such bytes.
- * cursor.h reads them. */
+/* Writes numbers and bytes in wire format into a buffer. The wire_put_ functions never write past
+ * its end; wire_varint() leaves that check to its caller. cursor.h reads them. */
 #ifndef WIRE_OUT_H
 #define WIRE_OUT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several ways to one peer: when each is dialled, which is taken, what is told of the others. */
+/* Several routes to one peer: when each is dialled, which is taken, what is told of the others. */
 #include "ctl_rig.h"
 
 #include "ctl/race.h"
@@ -10,7 +10,7 @@
 struct outcome {
 	struct rig *rig;
 	int ndone, nagree;
-	unsigned way;
+	unsigned route;
 	tcpx_status status, refuse; /* refuse: what agree says */
 	tcpx_status missed[WAYS];
 	int fd;
@@ -25,24 +25,24 @@ static tcpx_status on_agree(void *arg, const struct wire_hello *answer)
 	return out->refuse;
 }
 
-static void on_missed(void *arg, unsigned way, tcpx_status status, int err)
+static void on_missed(void *arg, unsigned route, tcpx_status status, int err)
 {
 	struct outcome *out = arg;
 
 	(void)err;
-	assert_true(way < WAYS);
-	assert_int_equal(out->missed[way], TCPX_OK); /* told once */
-	out->missed[way] = status;
+	assert_true(route < WAYS);
+	assert_int_equal(out->missed[route], TCPX_OK); /* told once */
+	out->missed[route] = status;
 }
 
-static void on_done(void *arg, unsigned way, tcpx_status status, int err,
+static void on_done(void *arg, unsigned route, tcpx_status status, int err,
 		    const struct ctl_conn *conn)
 {
 	struct outcome *out = arg;
 
 	(void)err;
 	out->ndone++;
-	out->way = way;
+	out->route = route;
 	out->status = status;
 	out->fd = status == TCPX_OK ? conn->fd : -1;
 	if (status != TCPX_OK)
@@ -71,10 +71,10 @@ static struct sockaddr_storage closed(const struct rig *rig)
 	return addr;
 }
 
-static struct ctl_race *start(struct outcome *out, const struct ctl_dial_opts *ways, unsigned count,
-			      int64_t head_start_ns)
+static struct ctl_race *start(struct outcome *out, const struct ctl_dial_opts *routes,
+			      unsigned count, int64_t head_start_ns)
 {
-	struct ctl_race_opts opts = {.ways = ways,
+	struct ctl_race_opts opts = {.routes = routes,
 				     .count = count,
 				     .head_start_ns = head_start_ns,
 				     .agree = on_agree,
@@ -91,17 +91,17 @@ static void overtaken(void **state)
 {
 	struct rig rig;
 	struct outcome out = {.rig = &rig};
-	struct ctl_dial_opts ways[2];
+	struct ctl_dial_opts routes[2];
 	int silent;
 
 	(void)state;
 	rig_open(&rig, "127.0.0.1");
-	ways[0] = ways[1] = rig_opts(&rig);
-	silent = mute(&rig, &ways[0].remote);
-	start(&out, ways, 2, CLOCK_MS_NS);
+	routes[0] = routes[1] = rig_opts(&rig);
+	silent = mute(&rig, &routes[0].remote);
+	start(&out, routes, 2, CLOCK_MS_NS);
 	RIG_UNTIL(&rig, out.ndone);
 	assert_int_equal(out.status, TCPX_OK);
-	assert_int_equal(out.way, 1);
+	assert_int_equal(out.route, 1);
 	assert_int_equal(out.missed[0], TCPX_ERR_TIMED_OUT);
 	assert_int_equal(out.missed[1], TCPX_OK);
 	close(out.fd);
@@ -114,12 +114,12 @@ static void one_is_proven(void **state)
 {
 	struct rig rig;
 	struct outcome out = {.rig = &rig};
-	struct ctl_dial_opts ways[2];
+	struct ctl_dial_opts routes[2];
 
 	(void)state;
 	rig_open(&rig, "127.0.0.1");
-	ways[0] = ways[1] = rig_opts(&rig);
-	start(&out, ways, 2, 0);
+	routes[0] = routes[1] = rig_opts(&rig);
+	start(&out, routes, 2, 0);
 	RIG_UNTIL(&rig, out.ndone && !ctl_listener_preauths(rig.listener));
 	assert_int_equal(out.status, TCPX_OK);
 	assert_int_equal(out.nagree, 1);
@@ -128,26 +128,26 @@ static void one_is_proven(void **state)
 	rig_close(&rig);
 }
 
-/* A way that fails does not wait for its head start; the failure that says most is told. */
+/* A route that fails does not wait for its head start; the failure that says most is told. */
 static void all_fail(void **state)
 {
 	struct rig rig;
 	struct outcome out = {.rig = &rig};
-	struct ctl_dial_opts ways[3];
+	struct ctl_dial_opts routes[3];
 	int silent;
 
 	(void)state;
 	rig_open(&rig, "127.0.0.1");
 	for (unsigned i = 0; i < 3; i++)
-		ways[i] = rig_opts(&rig);
-	silent = mute(&rig, &ways[2].remote);
-	ways[0].remote = closed(&rig);
-	ways[1].key[0] ^= 1; /* answers a wrong proof by a close */
-	ways[2].deadline_ns = clock_now_ns() + 200 * CLOCK_MS_NS;
-	start(&out, ways, 3, 3600 * CLOCK_S_NS);
+		routes[i] = rig_opts(&rig);
+	silent = mute(&rig, &routes[2].remote);
+	routes[0].remote = closed(&rig);
+	routes[1].key[0] ^= 1; /* answers a wrong proof by a close */
+	routes[2].deadline_ns = clock_now_ns() + 200 * CLOCK_MS_NS;
+	start(&out, routes, 3, 3600 * CLOCK_S_NS);
 	RIG_UNTIL(&rig, out.ndone);
 	assert_int_equal(out.status, TCPX_ERR_AUTH);
-	assert_int_equal(out.way, 1);
+	assert_int_equal(out.route, 1);
 	assert_int_equal(out.missed[0], TCPX_ERR_REFUSED);
 	assert_int_equal(out.missed[1], TCPX_ERR_AUTH);
 	assert_int_equal(out.missed[2], TCPX_ERR_TIMED_OUT);
@@ -160,12 +160,12 @@ static void linked_already(void **state)
 {
 	struct rig rig;
 	struct outcome out = {.rig = &rig, .refuse = TCPX_ERR_EXISTS};
-	struct ctl_dial_opts ways[2];
+	struct ctl_dial_opts routes[2];
 
 	(void)state;
 	rig_open(&rig, "127.0.0.1");
-	ways[0] = ways[1] = rig_opts(&rig);
-	start(&out, ways, 2, 3600 * CLOCK_S_NS);
+	routes[0] = routes[1] = rig_opts(&rig);
+	start(&out, routes, 2, 3600 * CLOCK_S_NS);
 	RIG_UNTIL(&rig, out.ndone);
 	assert_int_equal(out.status, TCPX_ERR_EXISTS);
 	assert_int_equal(out.nagree, 1);
@@ -177,15 +177,15 @@ static void none_can_begin(void **state)
 {
 	struct rig rig;
 	struct outcome out = {.rig = &rig};
-	struct ctl_dial_opts way;
+	struct ctl_dial_opts route;
 	struct ctl_race_opts opts = {
-		.ways = &way, .count = 1, .missed = on_missed, .done = on_done};
+		.routes = &route, .count = 1, .missed = on_missed, .done = on_done};
 	struct ctl_race *race = NULL;
 
 	(void)state;
 	rig_open(&rig, "127.0.0.1");
-	way = rig_opts(&rig);
-	assert_int_equal(sys_addr_parse("::1", 0, &way.local), TCPX_OK); /* another family */
+	route = rig_opts(&rig);
+	assert_int_equal(sys_addr_parse("::1", 0, &route.local), TCPX_OK); /* another family */
 	assert_int_equal(ctl_race_start(&rig.loop, &opts, &out, &race), TCPX_ERR_INVALID);
 	assert_int_equal(error_last()->status, TCPX_ERR_INVALID);
 	assert_null(race);
@@ -199,17 +199,17 @@ static void cancelled(void **state)
 {
 	struct rig rig;
 	struct outcome out = {.rig = &rig};
-	struct ctl_dial_opts ways[2];
+	struct ctl_dial_opts routes[2];
 	unsigned before;
 	int silent;
 
 	(void)state;
 	rig_open(&rig, "127.0.0.1");
-	ways[0] = ways[1] = rig_opts(&rig);
-	silent = mute(&rig, &ways[0].remote);
-	ways[1].remote = ways[0].remote;
+	routes[0] = routes[1] = rig_opts(&rig);
+	silent = mute(&rig, &routes[0].remote);
+	routes[1].remote = routes[0].remote;
 	before = open_descriptors();
-	ctl_race_cancel(start(&out, ways, 2, 0));
+	ctl_race_cancel(start(&out, routes, 2, 0));
 	for (int i = 0; i < 3; i++)
 		sys_loop_round(&rig.loop, 0);
 	assert_int_equal(out.ndone, 0);

@@ -124,10 +124,10 @@ void comms_peer_dead(struct engine_peer *peer);
  * then closed by comms_stopped() or, if the peer died, by comms_call_returned(). */
 void comms_call_pending(struct engine_comms *comms);
 void comms_call_returned(struct engine_comms *comms);
-/* At each heartbeat: fails channels that wait TCPX_MESSAGE_TIMEOUT_MS for an acknowledgement. */
+/* Each heartbeat: fails channels that wait TCPX_MESSAGE_TIMEOUT_MS for an acknowledgement. */
 void comms_beat(struct engine_peer *peer, int64_t now_ns);
 
-/* comms_cover.c: returns the size and the begin of the whole pages that contain a region. */
+/* comms_cover.c: the size and start of the pages of NET_MR_PAGE bytes that contain a region. */
 uint64_t comms_cover(const struct mem_region *region, uintptr_t *out_base);
 /* Called after a region was registered, by the same thread: asks the driver whether it exports the
  * pages that the plugin will ask for. If not, logs that the region goes over TCP. */

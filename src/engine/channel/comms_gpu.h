@@ -55,8 +55,8 @@ extern const struct net_gpu_ops comms_gpu_ops;
 /* comms_gpu.c, control thread. Begins to open the GPU's part of the accepted comm, on a separate
  * thread, which wakes the peer's link when it ends. */
 tcpx_status comms_gpu_open(struct engine_comms *comms);
-/* Whether the open is under way. Its thread reads memory of the comm, so the comm must not be
- * closed before the thread has ended. The thread wakes the peer's link when it ends. */
+/* Returns TCPX_IN_PROGRESS while the open is under way. Then takes its result: sets comms->gpu and
+ * returns OK, or returns the error of the open. */
 tcpx_status comms_gpu_opened(struct engine_comms *comms);
 /* Whether the open is under way. Its thread reads memory of the comm, so the comm must not be
  * closed before the thread has ended. The thread then wakes the peer's link. */

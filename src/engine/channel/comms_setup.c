@@ -12,8 +12,8 @@
 
 /* after so many failed attempts in a row the channel is not dialled again */
 #define TRIES 4
-/* no attempt begins while more than CLOSING_MAX attempts per plugin channel of the peer are
- * closing */
+/* No attempt begins while more than CLOSING_MAX times the number of the peer's plugin channels are
+ * closing, counted together. */
 #define CLOSING_MAX 4u
 #define LATE_TEXT "its setup takes too long; it may come up later"
 

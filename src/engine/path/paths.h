@@ -124,8 +124,8 @@ tcpx_status path_deliver(struct engine_peer *peer, struct engine_request *recv, 
 void path_flush(struct engine_peer *peer);
 /* Returns the path of a frame that the core has just returned to be sent. link.lock is held. */
 const struct path_ops *path_of_source(const struct core_tx *frame);
-/* Returns the path of a frame whose header has arrived: a path that is `apart`, or path_stream as
- * long as the destination is not known. */
+/* Returns the `apart` path that takes a frame whose header has arrived. If none does, returns
+ * path_stream; once the destination is known, path_of_sink() chooses. */
 const struct path_ops *path_of_frame(const struct engine_chan *chan);
 /* Returns the path of an arriving frame whose destination is known: `segs`, or rx->held. */
 const struct path_ops *path_of_sink(const struct engine_chan *chan, const struct core_segs *segs);

@@ -32,9 +32,9 @@ static void staged_fill_done(struct stage_copies *copies, tcpx_status status)
 	struct engine_peer *peer = stage->peer;
 
 	link_lock(&peer->link);
-	if (status != TCPX_OK &&
-	    /* the slot lacks the payload, and the channel is still sending this frame */
-	    chan->tx.orphan == &stage->orphan) {
+	/* chan->tx.orphan is this stage's as long as the channel is sending the frame, whose
+	 * payload the slot then lacks. */
+	if (status != TCPX_OK && chan->tx.orphan == &stage->orphan) {
 		chan->tx.aborted = true;
 		core_tx_spoiled(&peer->link.core, chan->index, status);
 	}

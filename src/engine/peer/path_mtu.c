@@ -40,9 +40,9 @@ static const struct peer_rail *path_mtu_rail(const struct engine_peer *peer, uin
 	return &peer->rails.at[rail < ENGINE_RAILS_MAX ? rail : ENGINE_RAILS_MAX];
 }
 
-uint16_t path_mtu_control(const struct peer_way *way)
+uint16_t path_mtu_control(const struct peer_route *route)
 {
-	return way->remote.ss_family == AF_INET6 ? SEGMENT_V6 : SEGMENT_V4;
+	return route->remote.ss_family == AF_INET6 ? SEGMENT_V6 : SEGMENT_V4;
 }
 
 uint16_t path_mtu_channel(const struct engine_peer *peer, uint32_t rail)

@@ -9,7 +9,7 @@
 
 /* Returns the largest payload of a packet on a control connection. Every IP path carries packets of
  * this size. */
-uint16_t path_mtu_control(const struct peer_way *way);
+uint16_t path_mtu_control(const struct peer_route *route);
 /* Returns the largest payload of a packet of a new channel over the rail, or 0 if the kernel
  * chooses. */
 uint16_t path_mtu_channel(const struct engine_peer *peer, uint32_t rail);

@@ -38,11 +38,11 @@ struct peer_dial *peer_dial_new(struct engine_peer *peer)
 }
 
 tcpx_status peer_dial_race(struct peer_dial *dial, const struct ctl_race_opts *race,
-			   struct ctl_dial_opts ways[PEER_WAYS])
+			   struct ctl_dial_opts routes[PEER_ROUTES])
 {
 	tcpx_status status = ctl_race_start(&engine_runtime.loop, race, dial, &dial->race);
 
-	explicit_bzero(ways, PEER_WAYS * sizeof(*ways));
+	explicit_bzero(routes, PEER_ROUTES * sizeof(*routes));
 	return status;
 }
 
@@ -76,14 +76,14 @@ static void dial_judge_rails(const struct peer_dial *dial, uint32_t taken)
 {
 	struct engine_peer *peer = dial->peer;
 	uint32_t home = peer_route_home(peer, dial->channel);
-	struct peer_way way;
+	struct peer_route route;
 
 	for (unsigned i = 0; i < dial->count; i++)
 		if (dial->missed[i])
-			rail_failed(peer, &dial->ways[i], dial->missed[i]);
+			rail_failed(peer, &dial->routes[i], dial->missed[i]);
 	rail_works(peer, taken);
-	if (carrier_lost(peer->link.session, home) && peer_route_over(peer, home, &way))
-		rail_failed(peer, &way, TCPX_ERR_UNREACHABLE);
+	if (carrier_lost(peer->link.session, home) && peer_route_over(peer, home, &route))
+		rail_failed(peer, &route, TCPX_ERR_UNREACHABLE);
 }
 
 static void dial_channel_done(void *arg, unsigned at, tcpx_status status, int err,
@@ -91,7 +91,7 @@ static void dial_channel_done(void *arg, unsigned at, tcpx_status status, int er
 {
 	struct peer_dial *dial = arg;
 	struct engine_peer *peer = dial->peer;
-	uint32_t channel = dial->channel, epoch = dial->epoch, rail = dial->ways[at].rail;
+	uint32_t channel = dial->channel, epoch = dial->epoch, rail = dial->routes[at].rail;
 	struct net_chan *net;
 
 	if (status == TCPX_OK)
@@ -128,9 +128,9 @@ static int64_t dial_head_start(const struct engine_peer *peer)
  * route has not led to the peer after the head start, the next route is tried as well. */
 static void dial_tcp_start(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
 {
-	struct ctl_dial_opts opts[PEER_WAYS] = {0};
+	struct ctl_dial_opts opts[PEER_ROUTES] = {0};
 	struct ctl_race_opts race = {
-		.ways = opts,
+		.routes = opts,
 		.head_start_ns = dial_head_start(peer),
 		.missed = dial_channel_missed,
 		.done = dial_channel_done,
@@ -144,13 +144,13 @@ static void dial_tcp_start(struct engine_peer *peer, uint32_t channel, uint32_t 
 	}
 	dial->channel = channel;
 	dial->epoch = epoch;
-	race.count = dial->count = peer_route_channel(peer, channel, dial->ways);
+	race.count = dial->count = peer_route_channel(peer, channel, dial->routes);
 	for (unsigned i = 0; i < race.count; i++) {
-		peer_route_opts(&dial->ways[i], &opts[i]);
+		peer_route_opts(&dial->routes[i], &opts[i]);
 		peer_route_hello(peer, &opts[i], WIRE_ROLE_DATA);
 		opts[i].hello.channel = (uint16_t)channel;
 		opts[i].hello.epoch = epoch;
-		opts[i].segment_bytes = path_mtu_channel(peer, dial->ways[i].rail);
+		opts[i].segment_bytes = path_mtu_channel(peer, dial->routes[i].rail);
 	}
 	status = peer_dial_race(dial, &race, opts);
 	if (status == TCPX_OK) {

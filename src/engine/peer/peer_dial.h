@@ -14,17 +14,17 @@ struct peer_dial {
 	struct ctl_race *race;
 	struct engine_peer *peer;
 	uint32_t channel, epoch; /* of the channel; unused for a control connection */
-	unsigned count;		 /* number of routes in `ways` */
-	struct peer_way ways[PEER_WAYS];
-	tcpx_status missed[PEER_WAYS]; /* why each route failed; 0 if it did not */
+	unsigned count;		 /* number of routes in `routes` */
+	struct peer_route routes[PEER_ROUTES];
+	tcpx_status missed[PEER_ROUTES]; /* why each route failed; 0 if it did not */
 	tcpx_error refusal; /* for a control connection: why this side refused the answer */
 };
 
 /* Returns a new dial. Returns NULL and sets the last error if memory is missing. */
 struct peer_dial *peer_dial_new(struct engine_peer *peer);
-/* Starts to dial all routes in a race. Copies `ways`, then wipes the caller's array, which contains
- * the key. */
+/* Starts to dial all routes in a race. Copies `routes`, then wipes the caller's array, which
+ * contains the key. */
 tcpx_status peer_dial_race(struct peer_dial *dial, const struct ctl_race_opts *race,
-			   struct ctl_dial_opts ways[PEER_WAYS]);
+			   struct ctl_dial_opts routes[PEER_ROUTES]);
 
 #endif

@@ -67,7 +67,7 @@ static void dial_control_missed(void *arg, unsigned at, tcpx_status status, int 
 	(void)err;
 	if (dial->count > 1)
 		LOG_INFO("peer '%s': no link by %s: %s", dial->peer->who.name,
-			 sys_addr_text(&dial->ways[at].remote, text), error_status_text(status));
+			 sys_addr_text(&dial->routes[at].remote, text), error_status_text(status));
 }
 
 static void dial_control_done(void *arg, unsigned at, tcpx_status status, int err,
@@ -77,9 +77,9 @@ static void dial_control_done(void *arg, unsigned at, tcpx_status status, int er
  * the last error if no dial could be started. */
 static bool dial_control_start(struct engine_peer *peer)
 {
-	struct ctl_dial_opts opts[PEER_WAYS] = {0};
+	struct ctl_dial_opts opts[PEER_ROUTES] = {0};
 	struct ctl_race_opts race = {
-		.ways = opts,
+		.routes = opts,
 		.head_start_ns = CTL_HEAD_START_NS,
 		.agree = dial_agrees,
 		.missed = dial_control_missed,
@@ -89,12 +89,12 @@ static bool dial_control_start(struct engine_peer *peer)
 
 	if (!dial)
 		return false;
-	race.count = dial->count = peer_route_first(peer, dial->ways);
+	race.count = dial->count = peer_route_first(peer, dial->routes);
 	for (unsigned i = 0; i < race.count; i++) {
-		peer_route_opts(&dial->ways[i], &opts[i]);
+		peer_route_opts(&dial->routes[i], &opts[i]);
 		opts[i].hello = peer->dialling.hello;
 		opts[i].identity = &peer->link.session->identity.own;
-		opts[i].segment_bytes = path_mtu_control(&dial->ways[i]);
+		opts[i].segment_bytes = path_mtu_control(&dial->routes[i]);
 		opts[i].deadline_ns = peer->dialling.deadline_ns;
 		memcpy(opts[i].key, peer->dialling.key, sizeof(opts[i].key));
 	}
@@ -105,7 +105,7 @@ static bool dial_control_start(struct engine_peer *peer)
 	}
 	peer->dialling.control = dial;
 	link_lock(&peer->link); /* other threads query the peer */
-	peer->address.remote = dial->ways[0].remote;
+	peer->address.remote = dial->routes[0].remote;
 	link_unlock(&peer->link);
 	return true;
 }
@@ -193,14 +193,14 @@ static void dial_control_done(void *arg, unsigned at, tcpx_status status, int er
 {
 	struct peer_dial *dial = arg;
 	struct engine_peer *peer = dial->peer;
-	struct peer_way way = dial->ways[at];
+	struct peer_route route = dial->routes[at];
 	tcpx_error refusal = dial->refusal;
 	char text[SYS_ADDR_TEXT];
 
 	free(dial);
 	peer->dialling.control = NULL;
 	if (status == TCPX_OK) {
-		peer->rails.local = way.local;
+		peer->rails.local = route.local;
 		/* without the head starts of the routes before this one */
 		peer->rails.took_ns =
 			clock_now_ns() - peer->rails.dialled_ns - at * CTL_HEAD_START_NS;
@@ -215,19 +215,19 @@ static void dial_control_done(void *arg, unsigned at, tcpx_status status, int er
 	}
 	if (status == TCPX_ERR_BUSY) {
 		error_set(status, 0, "connecting to %s: it has reached its limit of peers",
-			  sys_addr_text(&way.remote, text));
+			  sys_addr_text(&route.remote, text));
 		error_next("raise TCPX_MAX_PEERS there, or wait until others have left");
 		peer_die_last(peer);
 		return;
 	}
 	if (refusal.status == status) {
-		error_set(status, 0, "connecting to %s: %s", sys_addr_text(&way.remote, text),
+		error_set(status, 0, "connecting to %s: %s", sys_addr_text(&route.remote, text),
 			  refusal.what);
 		error_next("%s", refusal.next);
 		peer_die_last(peer);
 		return;
 	}
-	raise_dial_error(&way.remote, status, err);
+	raise_dial_error(&route.remote, status, err);
 	peer_die_last(peer);
 }
 
@@ -247,7 +247,7 @@ static void dial_control_again(void *arg, unsigned at, tcpx_status status, int e
 {
 	struct peer_dial *dial = arg;
 	struct engine_peer *peer = dial->peer;
-	struct sockaddr_storage local = dial->ways[at].local;
+	struct sockaddr_storage local = dial->routes[at].local;
 
 	(void)err;
 	free(dial);
@@ -284,9 +284,9 @@ void peer_control_later(struct engine_peer *peer)
 /* Dials a lost control connection again. Each attempt begins with the next rail. */
 void peer_dial_control(struct engine_peer *peer)
 {
-	struct ctl_dial_opts opts[PEER_WAYS] = {0};
+	struct ctl_dial_opts opts[PEER_ROUTES] = {0};
 	struct ctl_race_opts race = {
-		.ways = opts, .head_start_ns = CTL_HEAD_START_NS, .done = dial_control_again};
+		.routes = opts, .head_start_ns = CTL_HEAD_START_NS, .done = dial_control_again};
 	int64_t limit = peer->control.lost_ns + peer->link.session->tuning.silent_ns;
 	struct peer_dial *dial;
 
@@ -299,11 +299,11 @@ void peer_dial_control(struct engine_peer *peer)
 		return;
 	}
 	race.count = dial->count = peer_route_again(
-		peer, peer->dialling.control_tries % peer->link.session->rails.count, dial->ways);
+		peer, peer->dialling.control_tries % peer->link.session->rails.count, dial->routes);
 	for (unsigned i = 0; i < race.count; i++) {
-		peer_route_opts(&dial->ways[i], &opts[i]);
+		peer_route_opts(&dial->routes[i], &opts[i]);
 		peer_route_hello(peer, &opts[i], WIRE_ROLE_CONTROL);
-		opts[i].segment_bytes = path_mtu_control(&dial->ways[i]);
+		opts[i].segment_bytes = path_mtu_control(&dial->routes[i]);
 		opts[i].deadline_ns = clock_now_ns() + CLOCK_S_NS;
 		if (opts[i].deadline_ns > limit)
 			opts[i].deadline_ns = limit;

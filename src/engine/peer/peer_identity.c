@@ -64,8 +64,8 @@ static bool identity_same_uuid(const uint8_t *a, const uint8_t *b)
 	return !memcmp(a, b, WIRE_UUID_BYTES);
 }
 
-/* Ends the links with earlier runs of the session that has the peer's key. Compares keys, not
- * names, because any session can use any name. */
+/* Ends the links with earlier runs of the peer's session, which have the same proven key and
+ * another uuid. Names are not compared, because any session can use any name. */
 static void identity_end_earlier(struct engine_session *session, const struct engine_peer *peer)
 {
 	for (;;) {

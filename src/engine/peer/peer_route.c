@@ -66,12 +66,12 @@ static void route_take_scope(struct sockaddr_storage *addr, const struct sockadd
 			((const struct sockaddr_in6 *)local)->sin6_scope_id;
 }
 
-void peer_route_opts(const struct peer_way *way, struct ctl_dial_opts *opts)
+void peer_route_opts(const struct peer_route *route, struct ctl_dial_opts *opts)
 {
 	uint64_t ports = config_u64(CONFIG_SOURCE_PORTS);
 
-	opts->remote = way->remote;
-	opts->local = way->local;
+	opts->remote = route->remote;
+	opts->local = route->local;
 	opts->port_lo = (uint16_t)(ports >> 16);
 	opts->port_hi = (uint16_t)ports;
 	opts->device = config_text(CONFIG_BIND_DEVICE);
@@ -99,15 +99,15 @@ static bool route_same_end(const struct sockaddr_storage *a, const struct sockad
 }
 
 /* Adds the route, unless the list contains it or is full. */
-static void route_add_way(struct peer_way *ways, unsigned *count, const struct peer_way *way)
+static void route_add(struct peer_route *routes, unsigned *count, const struct peer_route *route)
 {
 	for (unsigned i = 0; i < *count; i++)
-		if (route_same_end(&ways[i].local, &way->local) &&
-		    sys_addr_same_host(&ways[i].remote, &way->remote) &&
-		    sys_addr_port(&ways[i].remote) == sys_addr_port(&way->remote))
+		if (route_same_end(&routes[i].local, &route->local) &&
+		    sys_addr_same_host(&routes[i].remote, &route->remote) &&
+		    sys_addr_port(&routes[i].remote) == sys_addr_port(&route->remote))
 			return;
-	if (*count < PEER_WAYS)
-		ways[(*count)++] = *way;
+	if (*count < PEER_ROUTES)
+		routes[(*count)++] = *route;
 }
 
 /* Whether an option names the rails and the rail's address has the family of `remote` and is no
@@ -147,14 +147,14 @@ static uint32_t route_rail_by_kernel(const struct engine_session *session,
 	return PEER_RAIL_NONE;
 }
 
-static struct peer_way route_way_by(const struct engine_session *session, uint32_t rail,
-				    const struct sockaddr_storage *remote)
+static struct peer_route route_by(const struct engine_session *session, uint32_t rail,
+				  const struct sockaddr_storage *remote)
 {
-	struct peer_way way = {.remote = *remote, .rail = rail};
+	struct peer_route route = {.remote = *remote, .rail = rail};
 
 	if (rail != PEER_RAIL_NONE)
-		way.local = session->rails.at[rail];
-	return way;
+		route.local = session->rails.at[rail];
+	return route;
 }
 
 static void route_say_own_address(const struct engine_peer *peer,
@@ -170,7 +170,7 @@ static void route_say_own_address(const struct engine_peer *peer,
  * rail of the same family with each such address. If the list is still empty, adds a route without
  * a source address. skip[i] is true for an address that needs no further route. */
 static void route_add_in_turn(const struct engine_peer *peer, const bool *skip,
-			      struct peer_way *ways, unsigned *count)
+			      struct peer_route *routes, unsigned *count)
 {
 	const struct engine_session *session = peer->link.session;
 
@@ -178,21 +178,21 @@ static void route_add_in_turn(const struct engine_peer *peer, const bool *skip,
 		const struct sockaddr_storage *addr = &peer->address.known[n % peer->address.count];
 		uint32_t rail =
 			carrier_rail(session, n / peer->address.count) % session->rails.count;
-		struct peer_way way = route_way_by(session, rail, addr);
+		struct peer_route route = route_by(session, rail, addr);
 
 		if (!skip[n % peer->address.count] && route_rail_serves(session, rail, addr))
-			route_add_way(ways, count, &way);
+			route_add(routes, count, &route);
 	}
 	for (uint32_t i = 0; i < peer->address.count && !*count; i++) {
-		struct peer_way way =
-			route_way_by(session, PEER_RAIL_NONE, &peer->address.known[i]);
+		struct peer_route route =
+			route_by(session, PEER_RAIL_NONE, &peer->address.known[i]);
 
 		if (!skip[i])
-			route_add_way(ways, count, &way);
+			route_add(routes, count, &route);
 	}
 }
 
-unsigned peer_route_first(const struct engine_peer *peer, struct peer_way *ways)
+unsigned peer_route_first(const struct engine_peer *peer, struct peer_route *routes)
 {
 	const struct engine_session *session = peer->link.session;
 	struct here here = here_now();
@@ -204,7 +204,7 @@ unsigned peer_route_first(const struct engine_peer *peer, struct peer_way *ways)
 	for (uint32_t i = 0; i < peer->address.count; i++) {
 		const struct sockaddr_storage *addr = &peer->address.known[i];
 		uint32_t rail = route_rail_by_kernel(session, addr);
-		struct peer_way way = route_way_by(session, rail, addr);
+		struct peer_route route = route_by(session, rail, addr);
 
 		settled[i] = true;
 		/* Do not dial an address that this host has as well: a process of this host would
@@ -213,12 +213,12 @@ unsigned peer_route_first(const struct engine_peer *peer, struct peer_way *ways)
 			route_say_own_address(peer, addr);
 		else if (rail != PEER_RAIL_NONE || session->rails.any_source ||
 			 !session->rails.named)
-			route_add_way(ways, &count, &way);
+			route_add(routes, &count, &route);
 		else
 			settled[i] = false;
 	}
 	if (session->rails.named && !session->rails.any_source)
-		route_add_in_turn(peer, settled, ways, &count);
+		route_add_in_turn(peer, settled, routes, &count);
 	here_free(&here);
 	return count;
 }
@@ -251,30 +251,30 @@ static bool route_pick_remote(const struct engine_peer *peer, uint32_t rail,
 	return found;
 }
 
-bool peer_route_over(const struct engine_peer *peer, uint32_t rail, struct peer_way *out_way)
+bool peer_route_over(const struct engine_peer *peer, uint32_t rail, struct peer_route *out_route)
 {
 	const struct engine_session *session = peer->link.session;
-	struct peer_way way = {.rail = rail};
+	struct peer_route route = {.rail = rail};
 
 	if (!session->rails.named || sys_addr_is_any(&session->rails.at[rail]) ||
-	    !route_pick_remote(peer, rail, &way.remote))
+	    !route_pick_remote(peer, rail, &route.remote))
 		return false;
-	way.local = session->rails.at[rail];
-	*out_way = way;
+	route.local = session->rails.at[rail];
+	*out_route = route;
 	return true;
 }
 
 /* Returns the route of the control connection, which is known to work. */
-static struct peer_way route_control_way(const struct engine_peer *peer)
+static struct peer_route route_of_control(const struct engine_peer *peer)
 {
 	const struct engine_session *session = peer->link.session;
-	struct peer_way way = {
+	struct peer_route route = {
 		.remote = peer->address.remote, .local = peer->rails.local, .rail = PEER_RAIL_NONE};
 
-	for (uint32_t i = 0; i < session->rails.count && way.local.ss_family; i++)
-		if (sys_addr_same_host(&session->rails.at[i], &way.local))
-			way.rail = i;
-	return way;
+	for (uint32_t i = 0; i < session->rails.count && route.local.ss_family; i++)
+		if (sys_addr_same_host(&session->rails.at[i], &route.local))
+			route.rail = i;
+	return route;
 }
 
 bool rail_may_dial(const struct engine_peer *peer, uint32_t rail)
@@ -284,43 +284,44 @@ bool rail_may_dial(const struct engine_peer *peer, uint32_t rail)
 	return !at->dead || clock_now_ns() >= at->due_ns;
 }
 
-unsigned peer_route_channel(const struct engine_peer *peer, uint32_t channel, struct peer_way *ways)
+unsigned peer_route_channel(const struct engine_peer *peer, uint32_t channel,
+			    struct peer_route *routes)
 {
 	const struct engine_session *session = peer->link.session;
-	const struct peer_way control = route_control_way(peer);
+	const struct peer_route control = route_of_control(peer);
 	uint32_t home = peer_route_home(peer, channel);
 	/* While the peer connects, the channel's own rail and the route of the control connection
 	 * are enough. */
 	uint32_t others = peer->counted_up ? session->rails.count : 1;
-	struct peer_way way;
+	struct peer_route route;
 	unsigned count = 0;
 
 	for (uint32_t i = 0; i < others; i++) {
 		uint32_t rail = (home + i) % session->rails.count;
 
 		if (((!i && peer->counted_up) || rail_may_dial(peer, rail)) &&
-		    !carrier_lost(session, rail) && peer_route_over(peer, rail, &way))
-			route_add_way(ways, &count, &way);
+		    !carrier_lost(session, rail) && peer_route_over(peer, rail, &route))
+			route_add(routes, &count, &route);
 		if (!i)
-			route_add_way(ways, &count, &control);
+			route_add(routes, &count, &control);
 	}
 	return count;
 }
 
-unsigned peer_route_again(const struct engine_peer *peer, uint32_t first, struct peer_way *ways)
+unsigned peer_route_again(const struct engine_peer *peer, uint32_t first, struct peer_route *routes)
 {
 	const struct engine_session *session = peer->link.session;
-	const struct peer_way control = route_control_way(peer);
-	struct peer_way way;
+	const struct peer_route control = route_of_control(peer);
+	struct peer_route route;
 	unsigned count = 0;
 
 	for (uint32_t i = 0; i < session->rails.count; i++) {
 		uint32_t rail = (first + i) % session->rails.count;
 
-		if (!carrier_lost(session, rail) && peer_route_over(peer, rail, &way))
-			route_add_way(ways, &count, &way);
+		if (!carrier_lost(session, rail) && peer_route_over(peer, rail, &route))
+			route_add(routes, &count, &route);
 	}
-	route_add_way(ways, &count, &control);
+	route_add(routes, &count, &control);
 	return count;
 }
 

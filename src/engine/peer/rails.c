@@ -41,23 +41,23 @@ static const char *rail_cause(tcpx_status status)
 
 /* Logs that the peer cannot be reached over a rail. The session logs this once per rail until the
  * rail works again. */
-static void rail_say(struct engine_peer *peer, const struct peer_way *way, tcpx_status status)
+static void rail_say(struct engine_peer *peer, const struct peer_route *route, tcpx_status status)
 {
 	struct engine_session *session = peer->link.session;
 	char from[SYS_ADDR_TEXT], to[SYS_ADDR_TEXT], name[IF_NAMESIZE];
-	unsigned index = sys_iface_index(&way->local);
+	unsigned index = sys_iface_index(&route->local);
 
-	if (session->rails.said & 1u << way->rail)
+	if (session->rails.said & 1u << route->rail)
 		return;
-	session->rails.said |= 1u << way->rail;
+	session->rails.said |= 1u << route->rail;
 	if (!index || !if_indextoname(index, name))
 		name[0] = '\0';
 	LOG_WARN(
 		"interface %s (%s) does not lead to peer '%s' at %s: %s; it is left out and tried "
 		"again; next: check each rail with 'tcpx doctor --peer', or name those to use with "
 		"--bind or TCPX_BIND",
-		*name ? name : "(gone)", sys_addr_host_text(&way->local, from), peer->who.name,
-		sys_addr_text(&way->remote, to), rail_cause(status));
+		*name ? name : "(gone)", sys_addr_host_text(&route->local, from), peer->who.name,
+		sys_addr_text(&route->remote, to), rail_cause(status));
 }
 
 static void rail_again_later(struct peer_rail *rail)
@@ -69,14 +69,14 @@ static void rail_again_later(struct peer_rail *rail)
 	rail->due_ns = clock_now_ns() + wait;
 }
 
-void rail_failed(struct engine_peer *peer, const struct peer_way *way, tcpx_status status)
+void rail_failed(struct engine_peer *peer, const struct peer_route *route, tcpx_status status)
 {
 	struct peer_rail *rail;
 
-	if (way->rail == PEER_RAIL_NONE || status == TCPX_ERR_NO_DESCRIPTORS ||
+	if (route->rail == PEER_RAIL_NONE || status == TCPX_ERR_NO_DESCRIPTORS ||
 	    status == TCPX_ERR_NO_MEMORY || peer->died)
 		return;
-	rail = &peer->rails.at[way->rail];
+	rail = &peer->rails.at[route->rail];
 	if (rail->dead)
 		return; /* another channel's dial has failed over this rail already */
 	if (rail->back_ns && clock_now_ns() - rail->back_ns > GOOD_NS)
@@ -85,7 +85,7 @@ void rail_failed(struct engine_peer *peer, const struct peer_way *way, tcpx_stat
 	rail->back = false;
 	rail->segment_bytes = 0; /* the failure was not due to the packets' size */
 	rail_again_later(rail);
-	rail_say(peer, way, status);
+	rail_say(peer, route, status);
 }
 
 void rail_works(struct engine_peer *peer, uint32_t at)
@@ -123,14 +123,14 @@ static void rail_probe_done(void *arg, tcpx_status status, int err, const struct
 static void rail_probe(struct engine_peer *peer, uint32_t at)
 {
 	struct ctl_dial_opts opts = {0};
-	struct peer_way way;
+	struct peer_route route;
 	tcpx_status status;
 
-	if (!peer_route_over(peer, at, &way)) {
+	if (!peer_route_over(peer, at, &route)) {
 		rail_again_later(&peer->rails.at[at]);
 		return;
 	}
-	peer_route_opts(&way, &opts);
+	peer_route_opts(&route, &opts);
 	peer_route_hello(peer, &opts, WIRE_ROLE_DATA);
 	opts.hello.channel = CORE_PRIO;
 	opts.deadline_ns = clock_now_ns() + PROBE_NS;

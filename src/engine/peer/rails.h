@@ -6,10 +6,10 @@
 
 #include "engine/peer/peer_route.h"
 
-/* Called when a connection over the route `way` failed, or was slower than one over another route:
- * the route's rail is avoided from then on. Does nothing if this process lacked memory or
+/* Called when a connection over the route `route` failed, or was slower than one over another
+ * route: the route's rail is avoided from then on. Does nothing if this process lacked memory or
  * descriptors. */
-void rail_failed(struct engine_peer *peer, const struct peer_way *way, tcpx_status status);
+void rail_failed(struct engine_peer *peer, const struct peer_route *route, tcpx_status status);
 /* Called when a connection over rail `at` is up. If the rail was avoided, it is used again, and its
  * channels return to it. */
 void rail_works(struct engine_peer *peer, uint32_t at);

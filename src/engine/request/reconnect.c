@@ -144,9 +144,9 @@ static bool reconnect_allowed(struct engine_peer *peer)
 	}
 }
 
-/* Returns the link with that session, or NULL if there is none. Also returns NULL if `uuid` is this
- * session's own: both ends of a link with itself have this uuid, and both are needed. The caller
- * holds session.lock. */
+/* Returns a live peer with this uuid, or NULL if there is none; `keyed` as for peer_linked(). Also
+ * returns NULL for the uuid of all zeros, and for this session's own: a session that is linked with
+ * itself has two peers with that uuid and needs both. The caller holds session.lock. */
 static struct engine_peer *reconnect_linked(struct engine_session *session, const uint8_t *uuid,
 					    bool keyed)
 {

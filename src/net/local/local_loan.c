@@ -241,10 +241,10 @@ static int read_peer(struct local_chan *chan, const struct iovec *iov, size_t *i
 	return memcmp(secret, chan->rx.peer_secret, sizeof(secret)) ? ESRCH : 0;
 }
 
-/* Ends the reading of a loan, and wakes the producer if it waits for the end of a loan. `state`
- * OVER means that all bytes of the loan have been received and the next loan follows. FAILED means
- * that the consumer no longer reads the memory, but loan_skip() must still count the rest and then
- * sets OVER. */
+/* Sets the loan's state, and wakes the producer if it waits for the end of a loan. LOAN_OVER means
+ * that all bytes were received or skipped; the consumer goes on to the next entry. LOAN_FAILED
+ * means that the consumer no longer reads the memory; loan_skip() counts the remaining bytes and
+ * then sets LOAN_OVER. */
 static void loan_end(struct local_chan *chan, struct local_loan *loan, uint32_t state)
 {
 	atomic_store_explicit(&loan->state, state, memory_order_seq_cst);
