@@ -17,6 +17,25 @@ LOSSES = [(-1, "misuse of the call"), (-20, "resources of this process"), (-40, 
           (-60, "a channel"), (-70, "the peer"), (-90, "the session")]
 
 
+# Purposes in the order of the page, each with a pattern of the names without TCPX_. The first that
+# matches counts.
+GROUPS = [
+    ("NIXL", r"NIXL_"),
+    ("Logs, traces and measurements", r"LOG|TRACE|PERF|RECIPE_FILE"),
+    ("Launchers", r"RANK|SIZE|LOCAL_RANK|LOCAL_SIZE|JOB|RENDEZVOUS|HOSTFILE"),
+    ("Security", r"KEY_FILE|IDENTITY_FILE|CRYPTO_LIBRARY|PLUGIN_TRUST_PEERS"),
+    ("ncclNet plugins and GPUDirect-TCPX",
+     r"PLUGIN|NIC|PAIRING|GPUDIRECT|DEVMEM|MESSAGE|MAX_(SEND|RECV)|UNPACK|HOST_RECV|LOCAL_DEVICE|"
+     r"SYSFS"),
+    ("Addresses and ports", r"BIND|PORT_|OOB_PORT|SOURCE_PORTS|ADVERTISE|CTRL_IP"),
+    ("The same host", r"LOCAL$|ONE_COPY|GPU_PEER|GPU_SMS"),
+    ("GPU memory", r"STAGING|CUDA_LIBRARY|NVML_LIBRARY|GPU_COPY|SPIN_US"),
+    ("Failures and limits", r"\w+_MS$|MAX_PEERS|\w+_BUDGET_BYTES|STRICT_CANCEL"),
+    ("Speed", r"CHANNELS|CHUNK_BYTES|WORKERS|PIN|INLINE_BYTES|BUSY_POLL|TCP_SPLICE|CONGESTION"),
+]
+SHOWN = ["Addresses and ports", "Security", "Speed", "The same host", "GPU memory",
+         "Failures and limits", "NIXL", "ncclNet plugins and GPUDirect-TCPX", "Launchers",
+         "Logs, traces and measurements"]
 HEAD_ENVIRONMENT = """# Environment
 
 Every option is a variable. A command-line flag or a field of `tcpx_session_opts` wins over the
@@ -24,9 +43,8 @@ variable, the variable over its older names (aliases). `tcpx info --env` lists a
 value in force and names unknown ones with the nearest; NIXL takes them as parameters in lower
 case without `TCPX_`. Sizes take K, M and G, powers of 1024.
 
-This page is written by `scripts/reference.py` from `tcpx info --env`.
-
-| variable | default | range | meaning | aliases |
+This page is written by `scripts/reference.py` from `tcpx info --env`."""
+HEAD_OPTIONS = """| variable | default | range | meaning | aliases |
 |---|---|---|---|---|"""
 HEAD_ERRORS = """# Error codes
 
@@ -44,17 +62,27 @@ def cell(text):
     return text.replace("|", "\\|")
 
 
+def group_of(name):
+    for title, pattern in GROUPS:
+        if re.match(pattern, name.removeprefix("TCPX_")):
+            return title
+    raise SystemExit(f"{name} is in no group: add it to GROUPS in scripts/reference.py")
+
+
 def environment(tool):
     env = {name: value for name, value in os.environ.items()
            if not re.match("(UCCL_)?TCPX_|NCCL_", name)}
     done = subprocess.run([tool, "info", "--json", "-"], env=env, check=True, text=True,
                           capture_output=True)
-    out = [HEAD_ENVIRONMENT]
+    groups = {title: [] for title in SHOWN}
     for row in json.loads(done.stdout)["options"]:
         alias = " ".join(f"`{name}`" for name in row["alias"].split())
         default = f"`{row['default']}`" if row["default"] else "empty"
-        out.append(f"| `{row['name']}` | {default} | {cell(row['range'])} | {cell(row['help'])} | "
-                   f"{alias} |")
+        groups[group_of(row["name"])].append(
+            f"| `{row['name']}` | {default} | {cell(row['range'])} | {cell(row['help'])} | {alias} |")
+    out = [HEAD_ENVIRONMENT]
+    for title, rows in groups.items():
+        out += ["", f"## {title}", "", HEAD_OPTIONS, *rows]
     return "\n".join(out) + "\n"
 
 

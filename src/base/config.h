@@ -35,7 +35,7 @@ enum config_type {
 /* X(id, name, aliases, type, default, min, max, help). Aliases are separated by a space. */
 #define CONFIG_MAP(X)                                                                              \
 	X(LOG, "TCPX_LOG", "TCPX_DEBUG UCCL_TCPX_DEBUG UCCL_TCPX_LAUNCH_DEBUG", LEVEL, "warn", 0,  \
-	  4, "log level: error, warn, info, debug, trace; 1 in an alias means debug")              \
+	  4, "log level: error, warn, info, debug, trace; 1 in an alias means trace")              \
 	X(BIND, "TCPX_BIND", "", TEXT, "", 0, 1023,                                                \
 	  "comma list of addresses, subnets, interfaces, eth*, ^docker0; auto: the fast ones; "    \
 	  "empty: loopback")                                                                       \
