@@ -73,6 +73,7 @@ def test_version(tool):
     (["perf", "--loopback", "--chunk", "1K"], "--chunk: 1K is out of range 4K..16M"),
     (["perf", "--loopback", "--depth", "0"], "--depth: 0 is out of range 1..1024"),
     (["perf", "--loopback", "--depth", "many"], "--depth: 'many' is not a whole number"),
+    (["perf", "--loopback", "-n", "1G"], "--iters: '1G' is a size, and a plain number is needed"),
     (["perf", "--loopback", "--iters", "99999999999999999999"], "out of range"),
     (["perf", "--loopback", "--time", "nan"], "not a number of seconds"),
     (["perf", "--loopback", "--time", "-1"], "out of range"),

@@ -77,6 +77,7 @@ static void what_is_no_list_is_named(void **state)
 	refuse(&sizes, "1:1T,1:1T", "more than 64 values");
 	refuse(&counts, "1,65", "65 is out of range 1..64");
 	refuse(&counts, "-1", "not a whole number");
+	refuse(&counts, "1G", "is a size");
 	refuse(&counts, "18446744073709551617", "out of range");
 }
 

@@ -38,7 +38,12 @@ static int parse_count(const struct cli_rule *rule, const char *text, uint64_t *
 		    __builtin_add_overflow(value, (uint64_t)(*p - '0'), &value))
 			return out_of_range(rule, text, why, cap);
 	if (*p || p == text) {
-		text_format(why, cap, "'%s' is not a whole number", text);
+		uint64_t size;
+
+		if (bytes_parse(text, &size))
+			text_format(why, cap, "'%s' is not a whole number", text);
+		else
+			text_format(why, cap, "'%s' is a size, and a plain number is needed", text);
 		return -1;
 	}
 	if (value < rule->min || value > rule->max)
