@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One internal table for all versions of ncclNet. The first argument of each function is the
- * plugin's own table. Only adapter_v<n>.c knows the layout of version n.
+ * One internal table for all versions of ncclNet. The argument `table` of its functions is the
+ * plugin's own table; for the recording adapter it is a struct traced (traced.c). Only
+ * adapter_v<n>.c knows the layout of version n.
  */
 #ifndef PLUGIN_ADAPTER_H
 #define PLUGIN_ADAPTER_H
@@ -28,7 +29,7 @@ struct net_adapter {
 	int version;
 	const char *symbol;
 	size_t props_bytes; /* size in bytes of this version's properties */
-	/* largest message in bytes that the integer type of this version can express */
+	/* size in bytes of the largest message that this version's type for sizes can express */
 	size_t message_max;
 
 	/* Returns the name of a required member that is NULL in the table, or NULL if none is
@@ -45,9 +46,9 @@ struct net_adapter {
 
 	ncclnet_result (*listen)(const void *table, void *context, int dev, void *handle,
 				 void **out_comm);
-	/* On entry `*device` is the address of storage for the device handle, which must last as
-	 * long as the comm. If the call succeeds and *out_comm is NULL, the caller must call again
-	 * with the same arguments. */
+	/* On entry `*device` is the address of storage for the device handle. The storage must last
+	 * as long as the comm. If the call succeeds and *out_comm is NULL, the caller must call
+	 * again with the same arguments. */
 	ncclnet_result (*connect)(const void *table, void *context, int dev, void *handle,
 				  void **out_comm, struct ncclnet_device_handle **device);
 	/* Calls the plugin's accept. The rules of connect apply. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions that the adapters of several versions share. They are macros, because they differ only
- * in the type of the plugin's table. Each adapter_v<n>.c defines ADAPT_VERSION, and ADAPT_TABLE as
- * the type of its table, and uses the macros whose comments name version n. The names of the
- * functions end with the version, as in isend_v7.
+ * Functions that the adapters of several versions share. They are macros, because the functions of
+ * two versions differ only in types, such as that of the plugin's table. Each adapter_v<n>.c
+ * defines ADAPT_VERSION, and ADAPT_TABLE as the type of its table, and uses the macros whose
+ * comments name version n. The names of the functions end with the version, as in isend_v7.
  */
 #ifndef PLUGIN_ADAPTER_PARTS_H
 #define PLUGIN_ADAPTER_PARTS_H
@@ -89,7 +89,7 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* Defines init for v6 to v9, which takes only the logger and returns no context. */
+/* Defines init for v6 to v9. The plugin's init takes only the logger and returns no context. */
 #define ADAPT_INIT                                                                                 \
 	static ncclnet_result ADAPT_NAME(init)(const void *table, ncclnet_logger logger,           \
 					       void **out_context)                                 \
@@ -99,7 +99,7 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* Defines listen for v6 to v10, which takes no context. */
+/* Defines listen for v6 to v10. The plugin's listen takes no context. */
 #define ADAPT_LISTEN                                                                               \
 	static ncclnet_result ADAPT_NAME(listen)(const void *table, void *context, int dev,        \
 						 void *handle, void **out_comm)                    \
@@ -109,7 +109,8 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* Defines connect for v7 to v9, which takes no context and returns a device handle. */
+/* Defines connect for v7 to v9. The plugin's connect takes no context and returns a device
+ * handle. */
 #define ADAPT_CONNECT                                                                              \
 	static ncclnet_result ADAPT_NAME(connect)(const void *table, void *context, int dev,       \
 						  void *handle, void **out_comm,                   \
@@ -120,8 +121,8 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* Defines for v7 and newer: accept, which returns a device handle; the call of irecvConsumed; and
- * the functions that say whether the table has irecvConsumed and getDeviceMr. */
+/* Defines accept, consumed, has_consumed and has_device_mr for v7 and newer. The plugin's accept
+ * returns a device handle. */
 #define ADAPT_QUEUE                                                                                \
 	static ncclnet_result ADAPT_NAME(accept)(const void *table, void *listener,                \
 						 void **out_comm,                                  \
@@ -145,7 +146,7 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* Defines reg_mr for v6 and v7, which take the size as an int. */
+/* Defines reg for v6 and v7. The plugin's regMr takes the size as an int. */
 #define ADAPT_REG_INT                                                                              \
 	static ncclnet_result ADAPT_NAME(reg)(const void *table, void *comm, void *data,           \
 					      size_t bytes, int type, void **out_mr)               \
@@ -155,7 +156,7 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* Defines reg_mr for v8 and newer, which take the size as a size_t. */
+/* Defines reg for v8 and newer. The plugin's regMr takes the size as a size_t. */
 #define ADAPT_REG                                                                                  \
 	static ncclnet_result ADAPT_NAME(reg)(const void *table, void *comm, void *data,           \
 					      size_t bytes, int type, void **out_mr)               \
@@ -164,8 +165,8 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* Defines isend and irecv for v6 to v9. `type` is the type in which they take the size: int in v6
- * to v8, size_t in v9. */
+/* Defines isend and irecv for v6 to v9. `type` is the type in which the plugin's functions take the
+ * size: int in v6 to v8, size_t in v9. */
 #define ADAPT_DATA(type)                                                                           \
 	static ncclnet_result ADAPT_NAME(isend)(const void *table, void *comm, void *data,         \
 						size_t bytes, int tag, void *mr,                   \
@@ -186,8 +187,8 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* Defines isend and irecv for v10 and newer. They also take a handle of a profiler, for which NULL
- * is passed. */
+/* Defines isend and irecv for v10 and newer. The plugin's functions also take a profiler's handle;
+ * it is NULL. */
 #define ADAPT_DATA_PROFILED                                                                        \
 	static ncclnet_result ADAPT_NAME(isend)(const void *table, void *comm, void *data,         \
 						size_t bytes, int tag, void *mr,                   \
@@ -205,13 +206,13 @@
 	}                                                                                          \
 	struct adapt_semicolon
 
-/* Defines init for v11 and newer, which returns a context, and listen and connect, which take the
- * context. `config` is static, because the plugin may keep its address. */
+/* Defines init, listen and connect for v11 and newer. The plugin's init returns a context, which
+ * its listen and connect take. `config` is static, because the plugin may keep its address. */
 #define ADAPT_CONTEXT                                                                              \
 	static ncclnet_result ADAPT_NAME(init)(const void *table, ncclnet_logger logger,           \
 					       void **out_context)                                 \
 	{                                                                                          \
-		static struct ncclnet_config config = {.traffic_class = -1}; /* may be kept */     \
+		static struct ncclnet_config config = {.traffic_class = -1};                       \
 		return ADAPT(table)->init(out_context, 0, &config, logger, NULL);                  \
 	}                                                                                          \
 	static ncclnet_result ADAPT_NAME(listen)(const void *table, void *context, int dev,        \
@@ -252,7 +253,7 @@
 /* The size limit of a message for versions whose properties do not state one. */
 #define ADAPT_P2P_BYTES ((size_t)1 << 30)
 
-/* Sets the members of struct net_adapter that point to the functions defined above. */
+/* Sets the members of struct net_adapter that are functions. */
 #define ADAPT_ROWS                                                                                 \
 	.missing = ADAPT_NAME(missing), .name = ADAPT_NAME(name), .init = ADAPT_NAME(init),        \
 	.devices = ADAPT_NAME(devices), .properties = ADAPT_NAME(properties),                      \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adapter of ncclNet v6: host or CUDA memory, no device queue, no irecvConsumed. */
+/* Adapter of ncclNet v6: no device handles, no irecvConsumed; sizes are ints. */
 #include "plugin/adapter_parts.h"
 
 #define ADAPT_VERSION 6

@@ -8,14 +8,15 @@
  *   done. Only the oldest message that is posted and not done is tested. Received messages are
  *   consumed in order, including empty ones and those in host memory.
  *
- * Messages are numbered from 0; the tag of a message is the low 31 bits of its number. Any result
- * of the plugin other than success ends the comm: every later call returns the same error without
- * calling the plugin.
+ * Messages are numbered from 0; the tag of a message is the low 31 bits of its number. If a data
+ * call of the plugin does not succeed, the comm is lost: every later data call returns the same
+ * error without calling the plugin.
  *
  * Threads: the thread of the first data call becomes the driver of the comm, and data calls of
- * other threads fail. The driver must block SIGPIPE (sys_thread_start), because plugins write to
- * sockets without MSG_NOSIGNAL. The threads that a plugin creates in a data call inherit the
- * driver's signal mask.
+ * other threads fail. After the exchange of the first, empty message (setup.h) the comm has no
+ * driver again. The driver must block SIGPIPE (sys_thread_start), because plugins write to sockets
+ * without MSG_NOSIGNAL. The threads that a plugin creates in a data call inherit the driver's
+ * signal mask.
  */
 #ifndef PLUGIN_COMM_H
 #define PLUGIN_COMM_H
@@ -27,7 +28,7 @@
 
 #include "abi/ncclnet.h"
 
-#define NET_COMM_WINDOW 16	  /* requests at a time that a comm of any plugin accepts */
+#define NET_COMM_WINDOW 16	  /* most requests of a comm; every plugin accepts so many */
 #define NET_COMM_UNKNOWN SIZE_MAX /* a length that the plugin does not report */
 
 struct net_comm;
@@ -41,11 +42,11 @@ struct net_comm_counts {
 
 /* Sends `bytes` bytes at `data`, which lie in the memory of `mr`; a message of 0 bytes is allowed.
  * Returns OK and the message's number in *out_number; the plugin reads the data at least until the
- * message is done. Returns IN_PROGRESS if the plugin does not accept the message now, and nothing
- * is posted. Returns ERR_AGAIN if the window is full; the plugin was not called. Returns ERR_RANGE
- * if the bytes are not within one registered piece of `mr`, or are too many for one message.
- * Returns ERR_STATE if the comm only receives, `mr` belongs to another comm, or the caller cannot
- * be the driver: it does not block SIGPIPE, or another thread is the driver. Returns
+ * message is done. Returns IN_PROGRESS if the plugin does not accept the message now; nothing is
+ * posted then. Returns ERR_AGAIN if the window is full; the plugin was not called. Returns
+ * ERR_RANGE if the bytes are not within one registered piece of `mr`, or are too many for one
+ * message. Returns ERR_STATE if the comm only receives, `mr` belongs to another comm, or the caller
+ * cannot be the driver: it does not block SIGPIPE, or another thread is the driver. Returns
  * ERR_CHANNEL_LOST if the plugin failed, and after the comm was lost the error with which it was
  * lost. */
 tcpx_status net_comm_send(struct net_comm *comm, struct net_mr *mr, const void *data, size_t bytes,
@@ -57,9 +58,10 @@ tcpx_status net_comm_recv(struct net_comm *comm, struct net_mr *mr, void *data, 
 
 /* Tests the oldest message that is posted and not done, which also lets the plugin progress.
  * Returns OK if the message is done: *out_number is its number, and *out_bytes its length or
- * NET_COMM_UNKNOWN. Returns IN_PROGRESS if the message is not done, or none is posted. Returns
- * ERR_TRUNCATED if the message is longer than the buffer of its receive, which ends the comm.
- * Returns ERR_STATE if the caller cannot be the driver, and other errors if the comm is lost. */
+ * NET_COMM_UNKNOWN. Returns IN_PROGRESS if the message is not done, or if there is no such message.
+ * Returns ERR_TRUNCATED if the plugin reports that the message is longer than the buffer of its
+ * receive; the comm is lost then. Other errors are those of net_comm_send: ERR_STATE if the caller
+ * cannot be the driver, ERR_CHANNEL_LOST, or the error with which the comm was lost earlier. */
 tcpx_status net_comm_poll(struct net_comm *comm, uint64_t *out_number,
 			  size_t *out_bytes) TCPX_MUST_CHECK;
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The environment that a TCPX plugin needs. The plugin reads its variables once, in init, and hangs
- * or ends the process if one is wrong. So they are checked before init. The functions below change
- * no variable: tools export the recipe (variables with good values) for their own process. In an
- * application's process, problems are reported with the lines that fix them. The caller describes
- * the machine in struct gpudirect_place.
+ * The environment that a TCPX plugin needs. The plugin reads its variables once, in init, and may
+ * hang or end the process if one is wrong. So they are checked before init. The functions below
+ * change no variable: tools export the recipe (variables with good values) for their own process.
+ * In an application's process, problems are reported with the lines that fix them. The caller
+ * describes the machine in struct gpudirect_place.
  */
 #ifndef PLUGIN_ENV_H
 #define PLUGIN_ENV_H
@@ -18,7 +18,7 @@
 #define GPUDIRECT_NICS_MAX 16	/* most NICs for which the plugin has room */
 #define GPUDIRECT_VALUE_MAX 512 /* size of a buffer for a variable's value */
 #define GPUDIRECT_PROBLEMS_MAX 32
-#define GPUDIRECT_CHUNK 524288 /* default bytes of a message and of a plugin's chunk */
+#define GPUDIRECT_CHUNK 524288 /* bytes of a message if gpudirect_place does not say */
 
 /* The form of a variable's value. */
 enum gpudirect_form {
@@ -74,7 +74,7 @@ struct gpudirect_problem {
 };
 
 /* Finds problems of the environment, and writes at most `max` of them, fatal ones first. Returns
- * the number of problems found, up to GPUDIRECT_PROBLEMS_MAX, which may exceed `max`. */
+ * the number of problems found, at most GPUDIRECT_PROBLEMS_MAX. It may exceed `max`. */
 unsigned gpudirect_env_check(const struct gpudirect_place *place, gpudirect_get_fn get, void *arg,
 			     struct gpudirect_problem *out_problems, unsigned max);
 

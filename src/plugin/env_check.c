@@ -54,8 +54,8 @@ static size_t check_message_bytes(const struct check *c)
 	return c->place->message_bytes ? c->place->message_bytes : GPUDIRECT_CHUNK;
 }
 
-/* Finds values outside a variable's range, values of a variable for which only one other value
- * works, and variables that the plugin does not read. */
+/* Finds numbers that are malformed or outside their variable's range, values other than the only
+ * one that works (`must`), and variables that the plugin does not read. */
 static void check_table(struct check *c)
 {
 	const struct gpudirect_var *var;
@@ -217,7 +217,8 @@ static int check_is_used(const struct check *c, const char *iface)
 	return 0;
 }
 
-/* Checks that SOCKET_IFNAME selects all NICs of the session and no other interface. */
+/* Checks that SOCKET_IFNAME selects all NICs of the session and no other interface, and that the
+ * plugin has room for that many interfaces and for their names. */
 static void check_nics(struct check *c)
 {
 	const char *list = check_get(c, IFNAME);
@@ -325,8 +326,9 @@ static void check_bindings(struct check *c, const char *name, int sending)
 	}
 }
 
-/* Reports the variable `name` (TX_BINDINGS or RX_BINDINGS) if it is not set. Without bindings the
- * plugin parses the CPU list of the NIC's NUMA node, and divides by 0 if the list has no "-". */
+/* Reports the variable `name` (TX_BINDINGS or RX_BINDINGS) if it is not set. Called for a NIC whose
+ * NUMA node has a CPU list without "-": without bindings the plugin parses that list, and divides
+ * by 0. */
 static void check_lone_cpus(struct check *c, const struct gpudirect_nic *nic, const char *name,
 			    int sending)
 {
@@ -344,8 +346,8 @@ static void check_lone_cpus(struct check *c, const struct gpudirect_nic *nic, co
 }
 
 /* Reports NICs whose NUMA node makes the plugin crash. For a NIC without a NUMA node, sysfs says
- * -1, which the plugin reads as node 1. A NIC without the file numa_node is no problem: the plugin
- * uses every CPU. */
+ * -1, which the plugin reads as node 1; it crashes if the machine has no node 1. A NIC without the
+ * file numa_node is no problem: the plugin uses every CPU. */
 static void check_nodes(struct check *c)
 {
 	for (unsigned i = 0; i < c->place->nnics; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Checks plugin handles that come from other processes. A plugin trusts every field of a handle:
- * TCPX follows a pointer in it, indexes arrays by two of its numbers, and connects to two
+ * TCPX follows a pointer in it, uses two of its numbers as array indices, and connects to its two
  * addresses. The layout below is that of TCPX with version 7 of the table. The layouts of other
  * plugins are not known.
  */

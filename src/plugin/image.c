@@ -26,7 +26,7 @@ static const struct net_adapter *const adapters[] = {
 static struct {
 	pthread_mutex_t lock; /* guards the list and `slots`; held while a plugin loads or starts */
 	struct list_node list;
-	unsigned slots; /* logger functions in use; each image has one */
+	unsigned slots; /* logger functions in use; each image with a table has one */
 	/* `loaded` counts the images in the list; `generation` is the fork generation in which they
 	 * were loaded. Both are read without the lock, because the lock may stay locked for ever in
 	 * a forked child. */
@@ -67,7 +67,7 @@ static struct net_plugin *plugin_new(const char *path, const char *resolved)
 	return plugin;
 }
 
-/* Frees an image whose init was not called, so that no thread runs code of the plugin. */
+/* Unloads and frees an image. Only before init: later, threads of the plugin may run its code. */
 static void plugin_free(struct net_plugin *plugin)
 {
 	if (plugin->dl)
@@ -209,8 +209,8 @@ static tcpx_status start_body(struct net_setup *setup)
 }
 
 /* Runs `body` on a thread of its own, and returns the status of `body`. After timeout_ns, returns
- * ERR_TIMED_OUT; the thread then continues and uses the plugin. If no thread could be started,
- * returns that error. */
+ * ERR_TIMED_OUT; the thread then continues, and still uses `plugin`. Returns another error if the
+ * thread could not be started. */
 static tcpx_status plugin_run(struct net_plugin *plugin, const char *stage, int64_t timeout_ns,
 			      tcpx_status (*body)(struct net_setup *))
 {
@@ -288,7 +288,7 @@ static tcpx_status image_load(const struct net_plugin_opts *opts, const char *pa
 	return TCPX_OK;
 }
 
-/* Calls before_start and, unless that fails, the plugin's init. Called under images.lock, for an
+/* Calls before_start and, unless that fails, runs start_body. Called under images.lock, for an
  * image whose init was not called yet. */
 static tcpx_status image_start(const struct net_plugin_opts *opts, struct net_plugin *plugin)
 {

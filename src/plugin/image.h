@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Images of ncclNet plugins: one for each loaded object, which lasts as long as the process. A
- * plugin may block or hang in any call except the data calls (comm.h). So all other calls are made
- * on threads of their own, with a deadline: dlopen and init in image.c, the others in setup.h.
+ * Images of ncclNet plugins: one for each loaded object. An image that net_plugin_get() has
+ * returned lasts as long as the process. A plugin may block or hang in any call except the data
+ * calls (comm.h). So all other calls are made on threads of their own, with a deadline: dlopen,
+ * init, devices and getProperties in image.c, the others in setup.h.
  */
 #ifndef PLUGIN_IMAGE_H
 #define PLUGIN_IMAGE_H
@@ -35,7 +36,7 @@ struct net_plugin_device {
 	size_t message_max; /* size of the largest message, in bytes */
 };
 
-/* What net_plugin_describe() tells of an image, for 'tcpx info --plugin' and for tests. */
+/* What net_plugin_describe() tells of an image, for tcpx_plugin_query() and for tests. */
 struct net_plugin_info {
 	char path[NET_PLUGIN_PATH_BYTES];     /* the path by which the image was loaded */
 	char resolved[NET_PLUGIN_PATH_BYTES]; /* `path` without symbolic links */
@@ -44,8 +45,8 @@ struct net_plugin_info {
 	uint32_t exported;		      /* bit v: the object exports a table of version v */
 	int has_consumed, has_device_mr;
 	unsigned devices, refs;
-	unsigned abandoned; /* threads that are stuck in the plugin now */
-	unsigned leaked;    /* listeners and handles that were left open, see setup.h */
+	unsigned abandoned; /* abandoned operations that have not ended yet (setup.h) */
+	unsigned leaked;    /* operations that left a listener, handle or comm open (setup.h) */
 	unsigned warnings;  /* log lines of level WARN so far */
 	char last_warning[NET_PLUGIN_LINE_BYTES];
 };
@@ -54,7 +55,8 @@ struct net_plugin_opts {
 	/* If NULL or "", TCPX_PLUGIN_PATH is used, or, if that is not set, the first of two usual
 	 * paths that exists. */
 	const char *path;
-	/* Time limit for loading, and again for init. The wait for other callers does not count. */
+	/* Time limit for loading, and again for init and the reading of the devices. The wait for
+	 * other callers does not count. */
 	int64_t timeout_ns;
 	/* Optional: called with the plugin's name before init, unless init was called earlier. An
 	 * error prevents init and is returned; a later net_plugin_get() may try again. */
@@ -68,11 +70,12 @@ struct net_plugin_opts {
  * called by any thread.
  *
  * Returns ERR_NOT_FOUND if there is no such file. Returns ERR_UNSUPPORTED if the object cannot be
- * loaded, init fails, or the plugin has no device. Returns ERR_VERSION if there is no table of a
- * known version, or the table is incomplete or does not match its symbol. Returns ERR_TIMED_OUT if
- * a call of the plugin does not return, ERR_LIMIT if too many plugins are loaded or the path is too
- * long, and ERR_FORKED if a plugin was loaded before fork(). If loading timed out, or init or the
- * reading of the devices failed, every later call for the image returns the same error.
+ * loaded, init fails, or the plugin has no device or cannot describe one. Returns ERR_VERSION if
+ * there is no table of a known version, or the table is incomplete or does not match its symbol.
+ * Returns ERR_TIMED_OUT if loading or init is not finished in time, ERR_LIMIT if too many plugins
+ * are loaded or the path is too long, and ERR_FORKED if a plugin was loaded before fork(). If
+ * loading timed out, or init or the reading of the devices failed, every later call for the image
+ * returns the same error.
  */
 tcpx_status net_plugin_get(const struct net_plugin_opts *opts,
 			   struct net_plugin **out_plugin) TCPX_MUST_CHECK;
@@ -83,15 +86,15 @@ void net_plugin_put(struct net_plugin *plugin);
 /* Copies what is known of the plugin. Any thread. */
 void net_plugin_describe(struct net_plugin *plugin, struct net_plugin_info *out_info);
 
-/* For tests: blocks until exactly `abandoned` threads are stuck in the plugin. If that is 0, all
- * threads have returned, and everything that they leak is counted. Any thread. */
+/* For tests: blocks until net_plugin_info.abandoned is exactly `abandoned`. If that is 0, all
+ * abandoned operations have ended, and everything that they leak is counted. Any thread. */
 void net_plugin_wait(struct net_plugin *plugin, unsigned abandoned);
 
 /* Returns the device with that index, or NULL past the last one. A device never changes. */
 const struct net_plugin_device *net_plugin_device(const struct net_plugin *plugin, unsigned dev);
 
 /* Finds the device with that name, and sets *out_dev to its index. If there is none, returns
- * ERR_NOT_FOUND with an error that lists the names of all devices. */
+ * ERR_NOT_FOUND with an error that lists the devices' names, as many as fit. */
 tcpx_status net_plugin_find(const struct net_plugin *plugin, const char *name,
 			    unsigned *out_dev) TCPX_MUST_CHECK;
 

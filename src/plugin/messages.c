@@ -31,8 +31,9 @@ static uint32_t messages_copy_out(const struct messages *m, void *to, const void
 }
 
 /* net_ops.recv: lets the plugin progress, then copies as much of the stream as is ready and fits.
- * Returns ERR_INVALID if the caller's memory has vanished. The error with which the guide
- * ended is returned after all bytes that arrived before. Other errors are not delayed. */
+ * Returns ERR_INVALID if nothing could be copied because the caller's memory has vanished. The
+ * error with which the guide ended is returned when no bytes are ready and no receive is posted. An
+ * error of messages_move() is returned at once. */
 static tcpx_status messages_recv(struct net_chan *chan, const struct iovec *iov, int niov,
 				 size_t *out_bytes)
 {

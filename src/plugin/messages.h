@@ -8,14 +8,16 @@
  * channel receives a stream in which each payload, with a trailer, follows the header of its frame.
  * recv copies the payload out of the buffer. Otherwise the stream has headers only, and the user
  * gets the message of a frame with net_message_ops.take. An ACK, which has no sequence number,
- * overtakes frames that wait for their message, unless one of these frames is a NACK.
+ * overtakes all frames that still wait for their message or behind another frame, unless one of
+ * them is a NACK.
  *
  * Invariants: the receive of a message is posted only after its frame has arrived, so an idle
  * channel has no receive posted. Messages are received and consumed in the order of their frames. A
  * message that is late, or has another length than its frame says, ends the channel.
  *
  * Threads: one thread owns both directions of the channel and drives both comms. While anything is
- * posted, arm returns 1 (do not sleep), because the plugin progresses only when recv calls it.
+ * posted, arm with want_recv > 0 returns 1 (do not sleep), because the plugin progresses only when
+ * recv calls it.
  */
 #ifndef PLUGIN_MESSAGES_H
 #define PLUGIN_MESSAGES_H
@@ -32,13 +34,15 @@ struct net_messages_opts {
 	uint32_t window;
 	uint32_t message_bytes; /* size of the largest message */
 	/* Host memory of the caller, window * message_bytes bytes. If NULL, messages arrive as
-	 * fragments in a page pool, which `meta`, `pool`, `pool_bytes` and `landing` describe, and
-	 * the user takes them (net_message_ops.take). */
+	 * fragments in the page pool that `meta`, `pool` and `pool_bytes` describe, and the user
+	 * takes them (net_message_ops.take). */
 	uint8_t *bounce;
 	bool whole; /* messages arrive in `bounce`, and the user takes each as one fragment */
 	const struct ncclnet_queue_meta *meta; /* device queue of the comm `in`, at a CPU address */
-	uint64_t pool, pool_bytes;	       /* address and size of the page pool */
-	void *landing; /* GPU memory of message_bytes bytes, which the plugin only checks */
+	uint64_t pool, pool_bytes; /* address and size of the page pool; if `whole`: of `bounce` */
+	/* if `bounce` is NULL: GPU memory of message_bytes bytes, passed to irecv; the plugin
+	 * checks it and does not write to it */
+	void *landing;
 	/* registration of `bounce`, or else of `landing`, with the comm `in` */
 	struct net_mr *bounce_mr;
 	/* time limit for an announced message to arrive, and for the plugin to send a message */

@@ -10,14 +10,14 @@
 #include "plugin/messages_priv.h"
 #include "wire/frame_codec.h"
 
-/* If nothing arrives for 1 / STUCK_PARTS of the message timeout, the receives of this channel no
- * longer keep other users of the page pool waiting. */
+/* If no receive of a channel is done for 1 / STUCK_PARTS of the message timeout, its posted
+ * receives no longer count towards the limit of the page pool (messages_pool_stuck). */
 #define STUCK_PARTS 8
 
 /* Handles one complete frame of the guide. An ACK replaces an earlier ACK that recv has not begun
  * to return. Any other frame goes to the end of `waiting`. Returns IN_PROGRESS for an ACK that
  * cannot be taken now, which stays in the guide's buffer. Returns ERR_PROTOCOL for a frame that is
- * not allowed on a plugin channel. */
+ * not allowed on a plugin channel, and for a message that is too large or exceeds the window. */
 static tcpx_status guide_take_frame(struct messages *m, const uint8_t *header)
 {
 	struct waiting *w = waiting_at(m, m->count);
@@ -59,7 +59,8 @@ static tcpx_status guide_take_frame(struct messages *m, const uint8_t *header)
 	return TCPX_OK;
 }
 
-/* Handles the complete frames in the guide's buffer, as long as `waiting` has a free entry. */
+/* Handles the complete frames in the guide's buffer, until `waiting` is full or an ACK cannot be
+ * taken now. */
 static tcpx_status guide_take_frames(struct messages *m)
 {
 	uint32_t used = 0;
@@ -75,8 +76,8 @@ static tcpx_status guide_take_frames(struct messages *m)
 	return status < 0 ? status : TCPX_OK;
 }
 
-/* Reads frames from the guide and handles them, until no more have arrived or `waiting` is full.
- * The end of the guide is not an error yet: m->ended keeps the status. */
+/* Reads frames from the guide and handles them, until no more have arrived or one cannot be handled
+ * now. The end of the guide is not an error yet: m->ended keeps the status. */
 static tcpx_status guide_read(struct messages *m)
 {
 	tcpx_status status = guide_take_frames(m);

@@ -3,16 +3,18 @@
  * Limits how many receives are posted into a page pool. All channels of a GPU share the pool.
  *
  * A plugin fills the pages of several messages at once. If the pool has fewer pages than the posted
- * receives need, each receive holds some pages and none completes. A posted receive cannot be taken
- * back. How many pages are left for this process is not known, because the driver reports only the
- * size of the pool's memory.
+ * receives need, it may happen that each receive holds some pages and none completes. A posted
+ * receive cannot be taken back. How many pages are left for this process is not known, because the
+ * driver reports only the size of the pool's memory.
  *
  * So the receives that are posted and not done may together need at most as many pages as are
  * known: the number of different pages in which fragments were seen. A known page that none of
- * these receives holds belongs to a message that is done, and is free again when that message is
- * copied out. One receive may always be posted, so new pages are seen and the limit grows.
+ * these receives holds is free, or belongs to a message that is done and is free again when that
+ * message is copied out. One receive may always be posted, so new pages are seen and the limit
+ * grows.
  *
- * Threads: any thread may call; a user belongs to the thread that drives its channel's comms.
+ * Threads: threads may call at the same time for different users. All calls for one user are made
+ * by the thread that drives its channel's comms, or by the thread that closes the channel.
  */
 #ifndef PLUGIN_MESSAGES_POOL_H
 #define PLUGIN_MESSAGES_POOL_H
@@ -36,7 +38,7 @@ struct messages_pool_user {
 	int64_t asked_ns;      /* time of its last messages_pool_take */
 	uint64_t full_bytes;   /* most bytes that the user may have posted at once */
 	uint64_t posted;       /* pages of its receives that are not done */
-	/* set by messages_pool_stuck(): the pool's count leaves out this user's pages */
+	/* set by messages_pool_stuck(): messages_pool.posted leaves out this user's pages */
 	bool stuck;
 };
 
@@ -49,15 +51,15 @@ void messages_pool_leave(struct messages_pool_user *user); /* does nothing if us
 /* Reserves pages for a receive of that many bytes. Returns the number of pages if the receive may
  * be posted now. Otherwise returns 0; the user then waits for its turn, and must call again. */
 uint64_t messages_pool_take(struct messages_pool_user *user, uint64_t bytes, int64_t now_ns);
-/* Returns the pages of a receive that was not posted after all. */
+/* Gives back the pages that were reserved for a receive that could not be posted. */
 void messages_pool_untake(struct messages_pool_user *user, uint64_t pages);
 /* Reports that a receive is done. `pages` were reserved for it, `bytes` is the length of its
  * message, and `frags` are the fragments in which the message arrived. */
 void messages_pool_done(struct messages_pool_user *user, uint64_t pages, uint64_t bytes,
 			const struct base_frag *frags, uint64_t nfrags, int64_t now_ns);
-/* Reports that nothing arrived for the user's oldest receive for `after_ns`. Until one of its
- * receives is done, the user gets no pages and keeps no other user waiting. If no user received
- * anything in that time, the known size of the pool is reset to 0. */
+/* Reports that none of the user's posted receives was done in the last `after_ns`. Until one is
+ * done, the user gets no pages, and its posted receives do not count towards the limit. If no
+ * receive of any user was done in that time, the number of known pages is reset to 0. */
 void messages_pool_stuck(struct messages_pool_user *user, int64_t now_ns, int64_t after_ns);
 
 struct messages_pool_info {

@@ -52,10 +52,10 @@ struct messages {
 	struct net_chan chan;
 	struct net_messages_opts o;
 	struct messages_pool_user pool; /* for messages that arrive in fragments */
-	/* The status with which the guide ended. recv returns it when nothing else is left and no
+	/* The status with which the guide ended. recv returns it when no bytes are ready and no
 	 * receive is posted. */
 	tcpx_status ended;
-	tcpx_status failed; /* first error; every later call returns it */
+	tcpx_status failed; /* first error; every later recv and post returns it */
 	/* bytes read from the guide and not handled yet; `have` is their number */
 	uint8_t guide[GUIDE_BYTES];
 	uint32_t have;
@@ -78,8 +78,8 @@ struct messages {
 	uint32_t sending; /* sends that are not done */
 	/* since when the plugin has refused sends; 0 if it accepts them */
 	_Atomic int64_t put_off_ns;
-	int64_t came_ns;	 /* since when recv waits for the oldest receive */
-	_Atomic int64_t sent_ns; /* since when the oldest send is not done; 0 if there is none */
+	int64_t came_ns;	 /* time at which the oldest receive became the oldest */
+	_Atomic int64_t sent_ns; /* time at which the oldest send became the oldest; or 0 */
 	struct sent sent[NET_COMM_WINDOW]; /* a ring, indexed by message number */
 	struct message_counts counts;
 };

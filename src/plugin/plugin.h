@@ -4,7 +4,7 @@
  * Each part of plugin/ is described in its own header:
  *
  *   image.h     a plugin's shared object: found, loaded, started once, described
- *   setup.h     operations that take time, on threads of their own: listen to close, registrations
+ *   setup.h     calls that may block, on their own threads: listen, connect, accept, regMr, close
  *   comm.h      data calls of a comm: send, receive, poll, consumed
  *   messages.h  a stream channel whose payloads travel through two comms
  *   env.h       the environment that a TCPX plugin needs: check and recipe

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The function to which a plugin logs. It filters lines as NCCL does, writes them to the library's
- * log, and keeps the last warning. */
+/* The functions to which plugins log. They filter lines as NCCL does, write them to the library's
+ * log, and keep the last warning of each plugin. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "plugin/plugin_log.h"
 #include "plugin/priv.h"
 
-#define LOG_BURST 100 /* most lines of an image that are logged in 10 s */
+#define LOG_BURST 100 /* most lines of an image that are logged in 10 s, besides last_words() */
 
 static const struct {
 	const char *name;
@@ -95,7 +95,8 @@ int net_plugin_filter_passes(const struct net_plugin_filter *is, int level, unsi
 static void filter_read(void)
 {
 	filter = net_plugin_filter_parse(getenv("NCCL_DEBUG"), getenv("NCCL_DEBUG_SUBSYS"));
-	/* The library must log at least the levels that pass the filter. */
+	/* Lines that pass the filter should also pass the library's log level. The level VERSION
+	 * alone does not raise it. */
 	if (filter.level >= NCCLNET_LOG_TRACE)
 		log_level_atleast(TCPX_LOG_TRACE);
 	else if (filter.level >= NCCLNET_LOG_INFO)

@@ -20,7 +20,7 @@
 
 /* What is kept of a plugin's log lines, for error texts. */
 struct net_plugin_log {
-	pthread_mutex_t lock; /* guards the members below */
+	pthread_mutex_t lock; /* guards `warnings`, `unshown` and `last` */
 	unsigned warnings;
 	bool unshown; /* the filter suppressed the last warning */
 	char last[NET_PLUGIN_LINE_BYTES];
@@ -39,7 +39,7 @@ struct net_plugin {
 	struct list_node node; /* in the list of images */
 	void *dl;
 	const struct net_adapter *adapter;
-	const void *table;	   /* the plugin's table, of the adapter's version */
+	const void *table;	   /* the plugin's table, or a struct traced (traced.c) */
 	void *context;		   /* v11 and newer: returned by init */
 	tcpx_error failed;	   /* its status is OK if the image is usable */
 	struct log_limit late_log; /* limits log lines about abandoned operations */
@@ -55,8 +55,8 @@ struct net_plugin {
 	_Atomic unsigned refs, abandoned, leaked;
 	pthread_mutex_t lost_lock; /* guards `lost` and changes of `abandoned` */
 	pthread_cond_t lost_other; /* signalled when abandoned changes */
-	struct list_node lost;	   /* abandoned operations, whose memory must stay allocated */
-	/* A plugin initialises a GPU at its first use, without a lock. So calls take turns until
+	struct list_node lost;	   /* operations that were abandoned or leak (setup_keep) */
+	/* A plugin makes a GPU's page pool in an accept, without a lock. So calls take turns until
 	 * the GPU is ready (setup_gpu.c). */
 	pthread_mutex_t first_lock; /* guards `turns` */
 	pthread_cond_t first_free;  /* signalled when a turn ends */

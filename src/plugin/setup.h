@@ -21,7 +21,7 @@
 
 #include "abi/ncclnet.h"
 
-/* If so many threads are stuck in a plugin, only operations that close or deregister may start. */
+/* If so many operations of a plugin are abandoned, only closes and deregistrations may start. */
 #define NET_SETUPS_ABANDONED_MAX 256
 
 struct net_comm;
@@ -58,7 +58,7 @@ struct net_setup_opts {
 	unsigned window;     /* connect, accept: most requests of the comm at a time, 1 to 16 */
 	/* Optional: called when the operation has ended, on its thread and under a lock, so it may
 	 * only wake the caller. Not called after net_setup_finish() or net_setup_wait() has
-	 * returned a result, or after net_setup_abandon(). */
+	 * returned anything but IN_PROGRESS, or after net_setup_abandon(). */
 	void (*ended)(void *arg);
 	void *ended_arg;
 };
@@ -70,11 +70,11 @@ struct net_setup_result {
 	struct net_mr *mr;	       /* register */
 };
 
-/* Each of the functions below starts an operation and returns at once; an error means that nothing
+/* Each function net_..._start starts an operation and returns at once; an error means that nothing
  * was started. Once started, the operation owns its arguments: a listener that is accepted on or
  * closed, a comm that is closed, an mr that is deregistered. If the start fails, they still belong
- * to the caller. Returns ERR_LIMIT if too many threads are abandoned in the plugin, but never for
- * unlisten, deregister and close. */
+ * to the caller. Functions other than those for unlisten, deregister and close return ERR_LIMIT if
+ * too many operations of the plugin are abandoned. */
 
 /* Makes a listener. Its handle must be sent to the peer, which connects with it. */
 tcpx_status net_listen_start(const struct net_setup_opts *opts,
@@ -95,8 +95,8 @@ unsigned net_mr_pieces(uint64_t bytes);
 uint64_t net_mr_piece(uint64_t bytes, unsigned i); /* bytes of piece i */
 /* Registers memory with a comm, which must outlive the registration and still belongs to the
  * caller. Data calls may run at the same time. Returns ERR_INVALID if the range is empty, or is
- * CUDA memory that is not whole pages. Returns ERR_UNSUPPORTED if the device does not support
- * memory of that type (enum ncclnet_pointers). */
+ * CUDA memory that is not whole pages. Returns ERR_UNSUPPORTED if `type` is neither
+ * NCCLNET_PTR_HOST nor NCCLNET_PTR_CUDA, or the device does not support it. */
 tcpx_status net_register_start(const struct net_setup_opts *opts, struct net_comm *comm, void *base,
 			       uint64_t bytes, int type,
 			       struct net_setup **out_setup) TCPX_MUST_CHECK;
@@ -104,8 +104,8 @@ tcpx_status net_register_start(const struct net_setup_opts *opts, struct net_com
 tcpx_status net_deregister_start(const struct net_setup_opts *opts, struct net_mr *mr,
 				 struct net_setup **out_setup) TCPX_MUST_CHECK;
 /*
- * Exchanges the first message of a comm, which is empty: the end that sends and the end that
- * receives call the plugin until the message has arrived. This connects a plugin that makes its
+ * Exchanges the first, empty message of a comm: the sending end calls the plugin until the message
+ * is sent, the receiving end until it has arrived. This connects a plugin that makes its
  * connections only within calls. The message uses no page and is not counted, so the next message
  * has number 0. Another thread may make the data calls afterwards. The comm still belongs to the
  * caller. `mr` is a registration with the comm.
@@ -115,15 +115,15 @@ tcpx_status net_first_send_start(const struct net_setup_opts *opts, struct net_c
 tcpx_status net_first_recv_start(const struct net_setup_opts *opts, struct net_comm *comm,
 				 struct net_mr *mr, struct net_setup **out_setup) TCPX_MUST_CHECK;
 /* Closes a comm and its registrations, even with requests under way. No data call of the comm and
- * no copy out of its received messages may run. The operation ends with OK if the plugin no longer
- * uses memory of the comm, or with ERR_TIMED_OUT if it may use that memory for ever. */
+ * no copy out of its received messages may run. ERR_TIMED_OUT means that the plugin may use memory
+ * of the comm for ever. After any other status the plugin has closed the comm. */
 tcpx_status net_close_start(const struct net_setup_opts *opts, struct net_comm *comm,
 			    struct net_setup **out_setup) TCPX_MUST_CHECK;
 
-/* Returns IN_PROGRESS while the operation runs. Otherwise returns the status with which it ended,
- * and the caller must not use `setup` again. If OK, *out_result is filled (out_result may be NULL
- * for operations without a result). ERR_TIMED_OUT means that the deadline has passed,
- * ERR_CHANNEL_LOST that a call of the plugin returned an error. Never blocks. */
+/* Returns IN_PROGRESS while the operation runs and its deadline has not passed. Otherwise returns
+ * the status with which it ended, or abandons it and returns ERR_TIMED_OUT; the caller must not use
+ * `setup` again. If OK, *out_result is filled (out_result may be NULL for operations without a
+ * result). ERR_CHANNEL_LOST means that a call of the plugin returned an error. Never blocks. */
 tcpx_status net_setup_finish(struct net_setup *setup,
 			     struct net_setup_result *out_result) TCPX_MUST_CHECK;
 

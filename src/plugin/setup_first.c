@@ -69,8 +69,8 @@ static void first_forget(struct net_comm *comm)
 	atomic_store_explicit(&comm->driven, false, memory_order_release);
 }
 
-/* Calls the plugin until the message was sent, or was received and consumed, or until the
- * deadline has passed. */
+/* Calls the plugin until the message was sent, or was received and consumed. Returns an error if a
+ * call fails, or if the operation must end (net_setup_over). */
 static tcpx_status first_through(struct net_setup *setup, struct net_mr *mr)
 {
 	struct timespec pause = {0, PAUSE_FIRST_NS};

@@ -8,8 +8,8 @@
  * call makes the pool. So a GPU is ready when an accept with it has returned a comm, and not
  * before.
  *
- * Which call of an accept will return the comm is not known in advance. So each call takes a turn
- * and gives it back at its end, and no turn is held while an operation waits for its peer. A call
+ * Which of the accept calls of an operation will return the comm is not known in advance. So each
+ * call takes a turn and gives it back at its end, and no turn is held between two calls. A call
  * that does not return loses its turn after half of the time that its operation had left, so that
  * the GPU's other channels can continue. docs/design/ncclnet.md says why two processes never wait
  * for each other in a circle.
@@ -20,8 +20,8 @@
 #include "plugin/setup_priv.h"
 
 /* Longest wait for the turn by a call that makes no pool. The wait is limited because the holder of
- * the turn may be an accept that blocks until another process connects, and that process may in
- * turn need a connect of this process. */
+ * the turn may be an accept that blocks until another process connects, and that process may itself
+ * wait for a connect of this process. */
 #define OTHERS_WAIT_NS (500 * CLOCK_MS_NS)
 
 static int64_t sooner_ns(int64_t a, int64_t b)
@@ -30,8 +30,8 @@ static int64_t sooner_ns(int64_t a, int64_t b)
 }
 
 /* Returns the GPU for whose turn the calls of an operation wait, or -1 if they need no turn. If the
- * options name no GPU and the plugin is of the type that makes pools, this is GPU 0, which is
- * current on a new thread. */
+ * options name no GPU, but the device is of the type with a page pool (UNPACK), returns 0, the GPU
+ * that is current on a new thread. */
 static int pool_gpu(const struct net_setup *setup)
 {
 	const struct net_setup_opts *opts = &setup->opts;

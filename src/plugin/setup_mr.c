@@ -55,7 +55,7 @@ void net_comm_unuse(struct net_comm *comm, struct net_mr *mr)
 	pthread_mutex_unlock(&comm->lock);
 }
 
-/* Registers the first `all` pieces of mr->base. mr->npieces counts the pieces that are
+/* Registers the memory of `mr`, which has `all` pieces. mr->npieces counts the pieces that are
  * registered. */
 static tcpx_status register_pieces(struct net_setup *setup, struct net_mr *mr, unsigned all)
 {

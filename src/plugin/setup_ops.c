@@ -91,8 +91,8 @@ static ncclnet_result call_accept(struct net_setup *setup)
 }
 
 /* Repeats `call` until it returns a comm or an error, the deadline passes, or the operation is
- * abandoned. If it gives up after a call, setup->leaks is set, because the plugin still works on
- * the connection. */
+ * abandoned. If it ends after a call that returned neither, setup->leaks is set, because the plugin
+ * still works on the connection. */
 static tcpx_status retry_until_comm(struct net_setup *setup,
 				    ncclnet_result (*call)(struct net_setup *))
 {
@@ -272,9 +272,9 @@ static tcpx_status drop_all(struct net_setup *setup)
 	return status;
 }
 
-/* Whether the registrations are dropped after the comm is closed, instead of before, as in NCCL.
- * While a request is under way, TCPX's own threads use registrations until close has joined these
- * threads. TCPX's deregMr does not use the comm, so it may be called after close. */
+/* Whether the registrations are dropped after the comm is closed. NCCL drops them before. While a
+ * request is under way, TCPX's own threads use registrations until close has joined these threads.
+ * TCPX's deregMr does not use the comm, so it may be called after close. */
 static int drops_last(const struct net_comm *comm)
 {
 	return comm->counts.posted != comm->counts.done &&
@@ -375,8 +375,8 @@ static tcpx_status accept_body(struct net_setup *setup)
 
 	if (setup->leaks)
 		return status;
-	/* closeListen makes no pool, so it may run without a turn. Otherwise it would fail after
-	 * the deadline. */
+	/* closeListen makes no pool, so it may run without a turn. If makes_pool stayed set, it
+	 * would fail after the deadline. */
 	setup->makes_pool = false;
 	(void)listener_close(setup);
 	if (!status)

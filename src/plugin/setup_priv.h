@@ -13,7 +13,7 @@ struct net_setup {
 	const char *stage; /* name of the operation, for error texts */
 	/* The operation itself. Runs on the thread, and returns the status of the operation. */
 	tcpx_status (*body)(struct net_setup *setup);
-	/* Closes the result of a `body` that returned OK, if the result is no longer wanted. */
+	/* Optional: closes the result of a `body` that returned OK, if it is no longer wanted. */
 	void (*undo)(struct net_setup *setup);
 	unsigned warned; /* net_plugin_warnings() when the operation was made */
 	/* Arguments and working state of body. */
@@ -55,22 +55,25 @@ int net_setup_over(struct net_setup *setup);
 /* Sets and returns the error for a call of the plugin that returned `rc`. */
 tcpx_status net_setup_refused(struct net_setup *setup, ncclnet_result rc);
 tcpx_status net_setup_late(struct net_setup *setup); /* sets and returns ERR_TIMED_OUT */
-/* Logs a failed call of the plugin, after which the caller continues. Does nothing if `rc` is 0. */
+/* In setup_ops.c. Logs that a call of the plugin failed; the caller continues. Does nothing if `rc`
+ * is 0. */
 void net_setup_warn(struct net_setup *setup, const char *call, ncclnet_result rc);
-/* Checks whether an operation with these options may start. Returns ERR_LIMIT if too many threads
- * are abandoned in the plugin. Returns ERR_INVALID if there is no such device, the GPU number is
- * NET_PLUGIN_GPUS or more, or a GPU is given without gpu_ops. Does not check the window. */
+/* Checks whether an operation with these options may start. Returns ERR_LIMIT if too many
+ * operations of the plugin are abandoned. Returns ERR_INVALID if there is no such device, the GPU
+ * number is NET_PLUGIN_GPUS or more, or a GPU is given without gpu_ops. Does not check the
+ * window. */
 tcpx_status net_opts_check(const struct net_setup_opts *opts);
 /* In setup_mr.c. The comm is not closed between net_comm_use and net_comm_unuse. net_comm_unuse
  * also adds `mr`, a registration, to the comm's list, unless `mr` is NULL. */
 void net_comm_use(struct net_comm *comm);
 void net_comm_unuse(struct net_comm *comm, struct net_mr *mr);
 /* Deregisters the pieces of `mr`, which is in no list, and frees `mr`. Called on the thread of an
- * operation. Returns the error of the first piece that failed. */
+ * operation. Returns the error of the first piece that failed. If net_gpu_enter() fails, returns
+ * its error, and the remaining pieces stay registered. */
 tcpx_status net_mr_drop(struct net_setup *setup, struct net_mr *mr);
-/* In setup_gpu.c. net_gpu_enter and net_gpu_leave surround each call of the plugin. net_gpu_enter
- * waits for the operation's turn with the GPU and makes the GPU current. If it returns an error,
- * the caller must not call net_gpu_leave. */
+/* In setup_gpu.c. net_gpu_enter and net_gpu_leave surround each listen, connect, accept, regMr,
+ * deregMr and close of the plugin. net_gpu_enter waits for the operation's turn with the GPU and
+ * makes the GPU current. If it returns an error, the caller must not call net_gpu_leave. */
 struct net_gpu_scope {
 	void *before;
 	bool entered, turn;

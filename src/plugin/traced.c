@@ -13,8 +13,7 @@
 #include "trace/start.h"
 
 /* The recording adapter of one plugin. Its address is also the `table` argument of its functions,
- * which pass their calls on to `real` with the member `table`. Lives as long as the plugin, which
- * is never unloaded. */
+ * which pass their calls on to `real` with the member `table`. Never freed. */
 struct traced {
 	struct net_adapter adapter;
 	const struct net_adapter *real;

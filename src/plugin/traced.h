@@ -5,9 +5,9 @@
 
 struct net_plugin;
 
-/* Replaces the adapter of a plugin that is loaded and not started by one that records each call and
- * passes it on. Does nothing if TCPX_TRACE is not set, or if the plugin is a tracer object, which
- * records its calls itself. If there is no memory, only logs that. */
+/* Gives a plugin, before its init, an adapter that records each call and passes it on to the
+ * plugin's previous adapter. Does nothing if TCPX_TRACE is not set, or if the plugin is a tracer
+ * object, which records its calls itself. If there is no memory, only logs that. */
 void net_traced_wrap(struct net_plugin *plugin);
 
 #endif
