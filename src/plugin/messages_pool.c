@@ -126,7 +126,8 @@ static uint64_t pool_pages_needed(const struct messages_pool *pool, uint64_t byt
 	return (bytes * pool->worst_pages + pool->worst_bytes - 1) / pool->worst_bytes;
 }
 
-/* Whether it is the user's turn: no other user that still asks for pages has waited longer. */
+/* Whether it is the user's turn: no other user that still asks for pages has waited longer. Stuck
+ * users do not count, because they get no pages. */
 static bool pool_is_next(const struct messages_pool *pool, const struct messages_pool_user *user,
 			 int64_t now_ns)
 {
@@ -138,7 +139,7 @@ static bool pool_is_next(const struct messages_pool *pool, const struct messages
 
 		if (other == user)
 			return true;
-		if (now_ns - other->asked_ns < SILENT_NS)
+		if (!other->stuck && now_ns - other->asked_ns < SILENT_NS)
 			return false;
 	}
 	return true;

@@ -162,6 +162,31 @@ static void stuck_users_are_left_out(void **state)
 	messages_pool_leave(&user);
 }
 
+/* A stuck user has asked for another message before the other user did, and goes on asking. */
+static void stuck_users_that_ask_keep_nobody_waiting(void **state)
+{
+	struct messages_pool_user stuck, user;
+	uint64_t pages, other;
+
+	(void)state;
+	join(&stuck);
+	join(&user);
+	pages = take(&stuck);
+	assert_int_equal(take(&stuck), 0); /* the first in the order of turns */
+	assert_int_equal(take(&user), 0);
+	now_ns += STUCK_NS + 1;
+	messages_pool_stuck(&stuck, now_ns, STUCK_NS);
+	messages_pool_stuck(&stuck, now_ns, STUCK_NS);
+	assert_int_equal(take(&stuck), 0);
+	other = take(&user);
+	assert_int_equal(other, MESSAGE);
+	done(&user, other, 0);
+	done(&stuck, pages, 0);
+	assert_int_equal(take(&stuck), MESSAGE);
+	messages_pool_leave(&stuck);
+	messages_pool_leave(&user);
+}
+
 /* Somebody else has the pages that were seen: begin anew. */
 static void what_was_seen_is_forgotten_when_nothing_comes(void **state)
 {
@@ -191,6 +216,7 @@ int main(void)
 		cmocka_unit_test(ragged_messages_count_for_more),
 		cmocka_unit_test(fragments_outside_are_not_pages),
 		cmocka_unit_test(stuck_users_are_left_out),
+		cmocka_unit_test(stuck_users_that_ask_keep_nobody_waiting),
 		cmocka_unit_test(what_was_seen_is_forgotten_when_nothing_comes),
 	};
 
