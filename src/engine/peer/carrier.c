@@ -15,8 +15,8 @@
 
 /* Whether the peer has a working channel that does not use interface `iface`. A shared-memory
  * channel uses no interface and counts as well. Without such a channel the caller keeps the
- * connections over `iface`: TCP survives a short loss of the carrier, and the silence limit ends a
- * long loss. */
+ * connections over `iface`: TCP survives a short loss of the carrier, and after a long loss the
+ * silence limit ends the peer. */
 static bool carrier_other_works(const struct engine_peer *peer, uint32_t iface)
 {
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
@@ -81,9 +81,9 @@ void carrier_look(struct engine_peer *peer, int64_t now_ns)
 
 		if (!chan || atomic_load(&chan->failed))
 			continue;
-		/* chan_sample_ask() fails if the worker has not taken the sample requested at the
-		 * last heartbeat, because the worker is inside a call. The state of the channel is
-		 * then unknown, and `stuck_ns` does not change. */
+		/* chan_sample_ask() returns false if the worker has not yet taken a sample that was
+		 * requested before, for example because it is inside a call. The state of the
+		 * channel is then unknown, and `stuck_ns` does not change. */
 		chan->sample.late = chan->iface && !chan_sample_ask(chan);
 		if (!chan->sample.late)
 			chan->stuck_ns = carrier_unanswered(chan) ? chan->stuck_ns + step : 0;

@@ -19,10 +19,10 @@
 /* time limit of a connect whose caller sets none */
 #define CONNECT_NS (10 * CLOCK_S_NS)
 
-/* Begins the dial, on the control thread. If a link with the wanted session exists already, ends
- * `peer` with ERR_EXISTS instead, and stores the handle of that link in dialling.duplicate_of. No
- * link can appear between the check and the dial, because links are accepted on the control thread,
- * too. */
+/* Begins the dial, on the control thread. If another peer with the wanted session exists already,
+ * linked or being dialled, ends `peer` with ERR_EXISTS instead, and stores that peer's handle in
+ * dialling.duplicate_of. No link can be accepted between the check and the dial, because the
+ * control thread accepts links, too. */
 static void connect_dial_run(void *arg)
 {
 	struct engine_peer *peer = arg, *other = NULL;
@@ -41,8 +41,8 @@ static void connect_dial_run(void *arg)
 	peer_die(peer, TCPX_ERR_EXISTS, 0, "already linked");
 }
 
-/* Chooses how the dial authenticates: by the secret of the connection info, by the session's key,
- * or not at all. */
+/* Chooses how the dial authenticates: by the secret of the connection info, by the first key of the
+ * session's key file, or not at all. */
 static void connect_choose_auth(struct engine_peer *peer, const struct wire_info *info)
 {
 	struct engine_session *session = peer->link.session;
@@ -62,7 +62,7 @@ static void connect_choose_auth(struct engine_peer *peer, const struct wire_info
 }
 
 /* Checks link-local addresses. Such an address is valid on one interface only. If an address names
- * no interface, sets it to the interface of a link-local rail. Returns ERR_INVALID if no rail is
+ * no interface, adds the interface of a link-local rail to it, or returns ERR_INVALID if no rail is
  * link-local. */
 static tcpx_status connect_check_scopes(struct engine_peer *peer)
 {
@@ -155,8 +155,8 @@ struct look_up {
 	char address[];
 };
 
-/* Called on the control thread when the look-up has ended: begins the dial, or ends the peer with
- * the error of the look-up. */
+/* Called on the control thread when the look-up has ended: begins the dial, or ends the peer if the
+ * look-up failed or the addresses may not be dialled. */
 static void connect_looked_up(void *arg)
 {
 	struct look_up *call = arg;
@@ -275,8 +275,8 @@ static void connect_forget_run(void *arg)
 	peer_put(link);
 }
 
-/* Marks the peer as exposed: the application has its handle while it connects, so the end of the
- * peer must raise an event. Returns false if the peer has ended already. */
+/* Marks the peer as exposed: the application gets its handle, so the end of the peer must raise an
+ * event. Returns false if the peer has ended already. */
 static bool peer_expose(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->link.session;
@@ -289,9 +289,9 @@ static bool peer_expose(struct engine_peer *peer)
 	return lives;
 }
 
-/* Waits until `peer`, which another call connects or has connected, is up, and returns its handle.
- * A nonblocking call does not wait. A timeout does not end the peer, because other callers may wait
- * for it as well. */
+/* Waits until `peer`, which was not made by this call, is up, and returns its handle. A nonblocking
+ * call does not wait. A timeout does not end the peer, because other callers may wait for it as
+ * well. */
 static tcpx_status connect_known(struct engine_peer *peer, int64_t deadline_ns, int nonblocking,
 				 tcpx_peer *out_peer)
 {
@@ -306,9 +306,9 @@ static tcpx_status connect_known(struct engine_peer *peer, int64_t deadline_ns, 
 	return status;
 }
 
-/* Returns, with a reference, a peer that is up and that this session dialled at one of the
- * addresses of `fresh`. If `fresh` expects a key, the peer must have proved that key. Returns NULL
- * if there is no such peer. */
+/* Returns, with a reference, a peer that is up, that this session dialled, and whose control
+ * connection leads to one of the addresses of `fresh`. If `fresh` expects a key, the peer must have
+ * proved that key. Returns NULL if there is no such peer. */
 static struct engine_peer *peer_by_address(const struct engine_peer *fresh)
 {
 	struct engine_session *session = fresh->link.session;
@@ -359,8 +359,8 @@ static struct engine_peer *peer_of_info(struct engine_session *session,
 	return peer;
 }
 
-/* Ends and frees a peer that was made for a dial but is not needed, because the session has a link
- * already. */
+/* Ends a peer that was made for a dial but is not needed, because the session has a link already.
+ * Drops the caller's reference to it. */
 static void connect_drop(struct engine_peer *peer)
 {
 	struct forget_call forget = {.peer = peer};
@@ -369,10 +369,11 @@ static void connect_drop(struct engine_peer *peer)
 	peer_put(peer);
 }
 
-/* Dials a new peer. On OK, *out_known is an existing link to use instead of `peer`, or NULL. If it
- * is NULL, `peer` is up, or still connects if the call is nonblocking. Returns ERR_EXISTS if the
- * control thread found a link with the wanted session; dialling.duplicate_of is the handle of that
- * link. */
+/* Dials a new peer, unless there is an existing link to use instead: *out_known is that link if the
+ * caller has set it, or if this function finds one with the same address; else it stays NULL. If it
+ * is NULL on OK, `peer` is up, or still connects if the call is nonblocking. An existing link
+ * without the option `reconnect` gets that option from `peer`. Returns ERR_EXISTS if the control
+ * thread found a peer with the wanted session; dialling.duplicate_of is that peer's handle. */
 static tcpx_status connect_dial(struct engine_peer *peer, const struct wire_info *info,
 				const char *address, const struct connect_call *call,
 				struct engine_peer **out_known)
@@ -424,9 +425,9 @@ static tcpx_status connect_take_expected(struct connect_call *call, const struct
 	return TCPX_OK;
 }
 
-/* Uses an existing link with the session of `info`, if there is one. Otherwise makes a peer and
- * dials it. If the dial finds that the two sessions already have a link, uses that link and drops
- * the new peer. */
+/* Uses an existing link with the session of `info`, or one that was dialled at `address`, if there
+ * is one. Otherwise makes a peer and dials it. If the dial finds that the two sessions already have
+ * a link, uses that link and drops the new peer. */
 tcpx_status engine_connect(struct engine_session *session, const struct wire_info *info,
 			   const char *address, const tcpx_connect_opts *opts, tcpx_peer *out_peer)
 {

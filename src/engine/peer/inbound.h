@@ -18,8 +18,8 @@ void inbound_begins(struct engine_peer *peer, const struct sockaddr_storage *fro
 void inbound_is_up(struct engine_peer *peer);
 /* called for any peer when it dies: the peer is no longer counted */
 void inbound_ends(struct engine_peer *peer);
-/* Called for a dead peer whose handle the application has: keeps the peer if it is inbound. If more
- * than 64 dead peers are kept, forgets the oldest. */
+/* Called for a dead peer that the application may still ask for: keeps the peer if it is inbound.
+ * If more than 64 dead peers are kept, forgets the oldest. */
 void inbound_remember(struct engine_peer *peer);
 /* called when the peer's handle becomes stale: the dead peer is no longer kept */
 void inbound_forget(struct engine_peer *peer);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Log lines about lost connections of a peer: one line for all that are lost together. Control
- * thread. */
+/* Log lines about lost connections of a peer: one for all channels that are lost together, and one
+ * for the control connection. Control thread. */
 #ifndef ENGINE_PEER_LOSSES_H
 #define ENGINE_PEER_LOSSES_H
 
@@ -16,8 +16,8 @@ void losses_add_control(struct engine_peer *peer, const char *why);
 void losses_look(struct engine_peer *peer, int64_t now_ns);
 /* Logs at once the losses that are noted. */
 void losses_log(struct engine_peer *peer);
-/* Called when the peer has ended, which has a log line of its own: forgets the noted losses without
- * logging them. Returns how many of the losses were channels. */
+/* Forgets the noted losses without logging them, for example because the end of the peer has a log
+ * line of its own. Returns how many of the losses were channels. */
 uint32_t losses_forget(struct engine_peer *peer);
 
 #endif

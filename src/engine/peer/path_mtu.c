@@ -19,8 +19,9 @@
  * carries packets of 1280 bytes, and in practice every IPv4 path carries packets of 576 bytes. */
 #define SEGMENT_V6 1220
 #define SEGMENT_V4 536
-/* A channel has a hole (loses full-sized packets) if nothing is acknowledged for HOLE_NS, and TCP
- * retransmits the oldest packet at least TIMEOUTS times in that time. */
+/* A new channel can have a hole (lose full-sized packets) only if nothing is acknowledged for
+ * HOLE_NS and TCP has retransmitted the oldest packet at least TIMEOUTS times since. A channel that
+ * has had PROVEN_BYTES acknowledged must stall for the silence limit (path_mtu_is_hole). */
 #define HOLE_NS (5 * CLOCK_S_NS / 2)
 #define TIMEOUTS 3
 /* this many acknowledged bytes prove that full-sized packets get through */
@@ -28,7 +29,7 @@
 /* most successive connections of one channel with fewer than PROVEN_BYTES acknowledged; one more
  * ends the peer */
 #define CHANNELS_IN_VAIN 3
-/* time that the peer may stay up without channels after a channel was given up */
+/* time that the peer may stay up without channels after path_mtu_replace() */
 #define REPLACE_NS (10 * CLOCK_S_NS)
 /* a channel that has been up for this long counts as working */
 #define SETTLED_NS CLOCK_S_NS
@@ -179,16 +180,16 @@ static bool path_mtu_is_hole(struct engine_peer *peer, const struct engine_chan 
 	if (!hole->seen_ns)
 		hole->seen_ns = now_ns;
 	/* If the control connection takes another path, its acknowledgements prove nothing about
-	 * this one. But the channel's own handshake shows that small packets got through just
-	 * before the stall. */
+	 * the channel's path. The stall must then begin soon after the channel's own handshake,
+	 * which shows that small packets got through. */
 	if (!path_mtu_same_as_control(peer, chan))
 		return young && info->timeouts >= TIMEOUTS && stalled_ns >= HOLE_NS &&
 		       hole->progress_ns - hole->began_ns < HOLE_NS;
 	/* After a network outage the control connection may be acknowledged long before TCP
 	 * retransmits the channel's lost packet. So retransmissions count only after an
 	 * acknowledgement on the control connection that cannot be older than the outage. It must
-	 * be later than the first second of the stall, and later than the detection of the stall,
-	 * which a late heartbeat delays. */
+	 * be later than the first second of the stall, and later than the detection of the stall
+	 * by SEEN_NS. (A late heartbeat delays the detection.) */
 	if (!hole->timeouts && peer->rails.ctl_answered_ns > hole->progress_ns + CLOCK_S_NS &&
 	    peer->rails.ctl_answered_ns > hole->seen_ns + SEEN_NS)
 		hole->timeouts = info->timeouts + 1;
@@ -249,8 +250,8 @@ static void path_mtu_found(struct engine_peer *peer, struct engine_chan *chan,
 	path_mtu_replace_one(chan, up);
 }
 
-/* Records which bytes of the channel were acknowledged since the last heartbeat. Replaces the
- * channel if it loses full-sized packets and another channel works. */
+/* Records when the channel last made progress. If another channel works, replaces this one if it
+ * loses full-sized packets, or if its packets are larger than the limit of its rail. */
 static void path_mtu_look_channel(struct engine_peer *peer, struct engine_chan *chan, uint32_t *up,
 				  int64_t now_ns)
 {

@@ -7,8 +7,8 @@
 #include "engine/peer/peer_calls.h"
 #include "engine/peer/peer_route.h"
 
-/* Returns the largest payload of a packet on a control connection. Every IP path carries packets of
- * this size. */
+/* Returns the largest payload of a packet on a control connection. It is so small that in practice
+ * every path carries such packets. */
 uint16_t path_mtu_control(const struct peer_route *route);
 /* Returns the largest payload of a packet of a new channel over the rail, or 0 if the kernel
  * chooses. */
@@ -24,8 +24,8 @@ bool path_mtu_in_vain(struct engine_peer *peer, struct engine_chan *chan);
 /* Returns how many channels, not counting those of plugins, have worked for at least a second. If
  * there are two or more, one of them may be replaced. */
 uint32_t path_mtu_settled(const struct engine_peer *peer, int64_t now_ns);
-/* Gives up a channel, which is then dialled again. For 10 s the peer stays up even if no channel is
- * left. */
+/* Gives up a channel, which is then dialled again. For 10 s the peer stays up even if it has only
+ * its control connection left. */
 void path_mtu_replace(struct engine_chan *chan, int err);
 /* path_mtu_requested() returns the packet payload to which the channel's fence asks the dialling
  * side to limit itself, or 0 for no limit. path_mtu_apply() limits the channel's rail to the value

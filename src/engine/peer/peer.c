@@ -153,8 +153,8 @@ static void peer_log_death(struct engine_peer *peer)
 		LOG_WARN("%s; next: %s", error->what, error->next);
 }
 
-/* Whether the peer is hidden from the application: the session has NO_ACCEPT, and only the peer
- * dialled. */
+/* Whether the peer is hidden from the application: the session has NO_ACCEPT, this side did not
+ * dial the peer, and the application did not get its handle. */
 bool peer_hidden(const struct engine_peer *peer)
 {
 	return (peer->link.session->flags & TCPX_SESSION_NO_ACCEPT) && !peer->dialler &&

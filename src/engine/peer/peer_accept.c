@@ -22,8 +22,8 @@
 #define ACCEPT_NS (10 * CLOCK_S_NS)
 
 /* Returns the live peer whose dial this session accepted as link `link_id`, or NULL if there is
- * none. The caller gets no reference and needs none, because both run on the control thread, and
- * only that thread ends peers. */
+ * none. The caller gets no reference and needs none: it runs on the control thread, and only that
+ * thread ends peers. */
 static struct engine_peer *peer_by_link(struct engine_session *session, uint64_t link_id)
 {
 	struct engine_peer *found = NULL;
@@ -99,8 +99,8 @@ static bool accept_same_uuid(const uint8_t *a, const uint8_t *b)
 	return !memcmp(a, b, WIRE_UUID_BYTES);
 }
 
-/* Whether a dial must be answered with ERR_EXISTS, because this session keeps its own link or its
- * own dial instead. Two sessions have only one link with each other. A link whose control
+/* Whether a dial must be answered with ERR_EXISTS, because this session keeps an existing link or
+ * its own dial instead. Two sessions have only one link with each other. A link whose control
  * connection has come up is kept. Of two simultaneous dials, the dial of the session with the lower
  * uuid is kept. */
 static bool accept_own_dial_wins(struct engine_session *session, const struct wire_hello *dial)
@@ -174,8 +174,8 @@ static void accept_answer(void *arg, const struct wire_hello *dial,
 
 /* Decides between our own dial and the peer's, when both were made at the same time, answered and
  * authenticated. The dial of the session with the lower uuid becomes the link; returns whether that
- * is ours. If so, keeps the peer's connection open until the link is up. Otherwise the peer would
- * see its dial fail before it knows of the link. */
+ * is ours. If it is ours, keeps the peer's connection open until the link is up: if the connection
+ * were closed now, the peer would see its dial fail before it knows of the link. */
 static bool accept_own_dial_won(struct engine_peer *ours, const struct ctl_conn *conn)
 {
 	if (memcmp(ours->link.session->uuid, conn->remote.uuid, WIRE_UUID_BYTES) > 0)
@@ -212,8 +212,8 @@ static bool accept_settle_dial(struct engine_peer *old, const struct ctl_conn *c
  * false if the connection is not used; it has then been closed or stored. If it is used, returns
  * true and sets *out_adopt to our own dial, which the connection replaces and whose handle and
  * requests are kept. *out_adopt is NULL if a new peer must be made; an older link with the peer has
- * then been ended. *out_adopt holds no reference, because only the control thread removes live
- * peers from the list. */
+ * then been ended. *out_adopt holds no reference and needs none, because only the control thread
+ * ends peers. */
 static bool accept_settle(struct engine_session *session, const struct ctl_conn *conn,
 			  struct engine_peer **out_adopt)
 {
@@ -313,8 +313,7 @@ const struct ctl_accept_ops peer_accept_ops = {
 };
 
 /* Returns the live peer to which this nonce was offered, or NULL if there is none. The caller gets
- * no reference and needs none, because both run on the control thread, and only that thread ends
- * peers. */
+ * no reference and needs none: it runs on the control thread, and only that thread ends peers. */
 static struct engine_peer *accept_peer_of_nonce(struct engine_session *session,
 						const uint8_t nonce[LOCAL_NONCE_BYTES])
 {

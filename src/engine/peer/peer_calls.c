@@ -27,7 +27,7 @@ static bool flush_pending(struct engine_peer *peer, uint64_t until, uint64_t not
 
 /* Waits until all posts that wait for the link are handed to the core. Then records the numbers of
  * the last request and of the last notification, asks for acknowledgements, and waits until
- * everything up to these numbers has ended. Returns IN_PROGRESS at the timeout, and another error
+ * everything up to these numbers has ended. Returns IN_PROGRESS at the timeout, or the link's error
  * if the link has ended. */
 tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64_t timeout_ns)
 {
@@ -47,8 +47,8 @@ tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64
 		link_lock(&peer->link);
 		if (peer->link.core_done)
 			status = error_raise(&peer->error);
-		/* posts that wait for the link go to the core when it is up; check again then */
 		else if (pending_waits(peer))
+			/* check again when posts that wait have gone to the core */
 			wait = true;
 		else if (peer->link.core_ready && first) {
 			first = false;

@@ -11,7 +11,7 @@
 #include "engine/peer/session_advertised.h"
 #include "engine/request/request_calls.h"
 
-/* advice in the errors of a session without a key, which may connect to this host only */
+/* advice in the errors of a session without a key, which may use loopback addresses only */
 #define ENGINE_NEXT_KEY                                                                            \
 	"give TCPX_KEY_FILE or --key FILE on both sides ('tcpx key new FILE' makes one), or go "   \
 	"without (--insecure; in a program TCPX_SESSION_INSECURE)"
@@ -21,10 +21,10 @@ tcpx_status engine_connect(struct engine_session *session, const struct wire_inf
 			   const char *address, const tcpx_connect_opts *opts, tcpx_peer *out_peer);
 tcpx_status engine_disconnect(struct engine_session *session, uint64_t peer_id);
 tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64_t timeout_ns);
-/* How long a close or disconnect waits for acknowledgements of notifications sent just before. */
+/* longest time that a close or disconnect waits for notifications to be acknowledged */
 #define ENGINE_LINGER_NS (200 * CLOCK_MS_NS)
-/* Waits until the peer has acknowledged all standalone notifications, its link has ended, or the
- * deadline has passed. The caller holds no lock. */
+/* Waits until the peer has acknowledged all standalone notifications that its core has, its link
+ * has ended, or the deadline has passed. The caller holds no lock. */
 void peer_notes_await(struct engine_peer *peer, int64_t deadline);
 tcpx_status engine_peer_find(struct engine_session *session, const char *name, tcpx_peer *out_peer);
 tcpx_status engine_channel_query(struct engine_session *session, uint64_t peer_id, uint32_t index,
@@ -41,10 +41,10 @@ void engine_key(struct engine_session *session, char out_key[65]);
  * ERR_STALE as the last error, if the handle is stale. */
 struct engine_peer *engine_peer_get(struct engine_session *session, uint64_t peer_id);
 
-/* Functions in peer_*.c. They run on the control thread unless a comment says otherwise. */
+/* The functions below run on the control thread unless a comment says otherwise. */
 void peer_woken(struct sys_post *post); /* does the work noted in link->wake */
 void peer_free(struct link *link);	/* called when no reference is left; any thread */
-/* Adds the counts of `link` to *sum. */
+/* Adds the counts of `link` to *sum. The caller holds link.lock; any thread. */
 void peer_counters_add(tcpx_counters *sum, const struct core_link *link);
 /* Ends the peer with the given error. Does nothing if the peer is dead already. */
 void peer_die(struct engine_peer *peer, tcpx_status status, int err, const char *what);
@@ -67,17 +67,18 @@ void peer_check_up(struct engine_peer *peer);
 void peer_set_state(struct engine_peer *peer, enum tcpx_peer_state state);
 void peer_event(struct engine_peer *peer, enum tcpx_event_type type, tcpx_status status,
 		uint32_t channel);
-void peer_dial_start(struct engine_peer *peer); /* does nothing if the link exists */
+/* Dials the peer. Does nothing if the link has a core already or the peer is dead. */
+void peer_dial_start(struct engine_peer *peer);
 void peer_dial_cancel(struct engine_peer *peer);
 void peer_dial_channels(struct engine_peer *peer);
 void peer_dial_channel(struct engine_peer *peer, uint32_t channel);
 void peer_dial_control(struct engine_peer *peer);
 extern const struct ctl_accept_ops peer_accept_ops;
-void peer_fill_hello(struct engine_session *session, struct wire_hello *hello);
+void peer_fill_hello(struct engine_session *session, struct wire_hello *hello); /* any thread */
 void peer_forget(struct engine_peer *peer); /* makes a dead peer's handle stale */
 void peer_redial_later(struct engine_peer *peer, uint32_t channel);
-/* Called for a channel that cannot be dialled at present: dials it after 5 s, or earlier if a
- * carrier returns. */
+/* Called for a channel that cannot be dialled at present: dials it after at most 5 s, or at once if
+ * a carrier returns. */
 void peer_redial_parked(struct engine_peer *peer, uint32_t channel);
 void peer_redial_now(struct engine_peer *peer); /* dials the waiting channels at once */
 /* Closes the control connection. Then the dialling side dials it again, or the peer ends. */

@@ -13,8 +13,8 @@
 
 /* Makes the connected `net` the transport of the channel and starts the channel. If the channel is
  * a plugin channel and `net` a plain stream, `net` becomes the channel's guide instead. Returns
- * ERR_STALE if the channel already has a connection or the epoch is old. Owns `net`, even on
- * failure. Control thread. */
+ * ERR_STALE if the channel already has a connection, the epoch is old or the peer is dead. Owns
+ * `net`, even on failure. Control thread. */
 tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epoch,
 			struct net_chan *net)
 {
@@ -65,10 +65,10 @@ tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epo
 	return TCPX_OK;
 }
 
-/* Called on the control thread when a lost channel has stopped. Ends the peer if it broke the
- * protocol. Otherwise a peer that is up survives if another channel (not of a plugin) is up, or if
- * path_mtu_replace() was called recently. A peer that is not up yet ends, unless comms_stopped()
- * handles the loss. */
+/* Called on the control thread when a lost channel has stopped. Ends the peer if the peer broke the
+ * protocol. Otherwise the peer survives if another channel (not of a plugin) is up, or if the
+ * control connection is up and path_mtu_replace() was called recently. A peer that is not up yet
+ * survives only if, in addition, comms_stopped() handles the loss. */
 static void channel_lost(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;
@@ -97,8 +97,8 @@ static void channel_lost(struct engine_chan *chan)
 	 * up. */
 	replacing = peer->control.link && clock_now_ns() < peer->rails.replacing_ns;
 	if (fatal || (!up && !replacing) || (!peer->counted_up && !later)) {
-		/* CHANNEL_LOST means that the peer's fence reported the loss before our socket
-		 * did. */
+		/* CHANNEL_LOST tells no cause: for example, the peer's fence reported the loss
+		 * before our socket did. */
 		peer_die(peer, status == TCPX_ERR_CHANNEL_LOST ? TCPX_ERR_PEER_RESET : status, err,
 			 what);
 		return;

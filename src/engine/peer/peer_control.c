@@ -223,9 +223,8 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 		sys_fd_close(conn->fd);
 		return status;
 	}
-	explicit_bzero(peer->dialling.key,
-		       /* later dials use the link's key, so wipe this one */
-		       sizeof(peer->dialling.key));
+	/* later dials use the link's key, so wipe this one */
+	explicit_bzero(peer->dialling.key, sizeof(peer->dialling.key));
 	core_alive_init(&peer->control.alive, &alive, clock_now_ns());
 	peer->control.timer.fn = peer_beat;
 	sys_timer_set(&engine_runtime.loop, &peer->control.timer, peer->control.alive.due_ns);
@@ -238,7 +237,7 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 	return TCPX_OK;
 }
 
-/* Called when a lost control connection has been connected again. Owns conn->fd. */
+/* Called when the control connection has been dialled again. Owns conn->fd. */
 void peer_control_again(struct engine_peer *peer, const struct ctl_conn *conn)
 {
 	tcpx_status status;

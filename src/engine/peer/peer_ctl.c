@@ -178,7 +178,8 @@ void peer_send_goodbye(struct engine_peer *peer)
 }
 
 /* Reads from our kernel whether the peer's kernel acknowledges the control connection, and passes
- * the result to the core. Sets stuck_ns to the time since when nothing has been acknowledged. */
+ * the result to the core. Sets stuck_ns to the time since when nothing has been acknowledged, or
+ * to 0 if more was acknowledged or nothing is unacknowledged. */
 static void ctl_sample(struct engine_peer *peer, int64_t now)
 {
 	struct tcp_info info = {0};
@@ -267,8 +268,8 @@ static void ctl_beat(struct engine_peer *peer, int64_t now_ns)
 	enum core_alive_verdict verdict;
 	int64_t due;
 
-	/* If the timer is late, this process was stopped for a time. Count what arrived during that
-	 * time before anything is decided. */
+	/* If the timer is late, this process may have been stopped for a time. Count what arrived
+	 * during that time before anything is decided. */
 	ctl_heard_on_channels(peer, now_ns);
 	carrier_look(peer, now_ns);
 	losses_look(peer, now_ns);

@@ -19,8 +19,7 @@
 /* pause before a lost channel is dialled again; each failure doubles it, up to 64 times this
  * value */
 #define REDIAL_NS (50 * CLOCK_MS_NS)
-/* for a peer that is up, how long a channel's own rail is tried before another rail is tried as
- * well */
+/* for a peer that is up, least time that one route is tried before the next one is tried as well */
 #define PATIENCE_NS (3 * CLOCK_S_NS)
 /* pause before a channel that cannot be dialled, for example because its rail has no carrier, is
  * tried again; a carrier that returns ends the pause */
@@ -70,8 +69,9 @@ static void dial_channel_missed(void *arg, unsigned at, tcpx_status status, int 
 	dial->missed[at] = status;
 }
 
-/* Called when one route led to the peer. Routes that failed earlier in this dial must have failed
- * because of their rails, so these rails are marked as dead. */
+/* Called when one route led to the peer. Routes that failed or were slower in this dial must have
+ * bad rails, so these rails are marked as dead; so is the channel's own rail if it has no
+ * carrier. */
 static void dial_judge_rails(const struct peer_dial *dial, uint32_t taken)
 {
 	struct engine_peer *peer = dial->peer;
@@ -235,7 +235,7 @@ void peer_redial_now(struct engine_peer *peer)
 {
 	if (!peer->dialling.redial_mask || !peer->counted_up || peer->died)
 		return;
-	peer->dialling.tries = 0; /* the next failure is followed by the shortest pause */
+	peer->dialling.tries = 0; /* the next pauses are short */
 	peer->dialling.redial_timer.fn = dial_again_due;
 	sys_timer_set(&engine_runtime.loop, &peer->dialling.redial_timer, clock_now_ns());
 }

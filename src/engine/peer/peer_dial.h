@@ -16,7 +16,7 @@ struct peer_dial {
 	uint32_t channel, epoch; /* of the channel; unused for a control connection */
 	unsigned count;		 /* number of routes in `routes` */
 	struct peer_route routes[PEER_ROUTES];
-	tcpx_status missed[PEER_ROUTES]; /* why each route failed; 0 if it did not */
+	tcpx_status missed[PEER_ROUTES]; /* for a channel: why each route failed; 0 if it did not */
 	tcpx_error refusal; /* for a control connection: why this side refused the answer */
 };
 

@@ -32,9 +32,9 @@ static tcpx_status dial_refuse(struct peer_dial *dial, tcpx_status status, const
 	return status;
 }
 
-/* Checks that the session that answered is the wanted one. Returns ERR_EXISTS if this session has
- * another link with, or another dial to, that session. Returns another error if the wrong session
- * answered. */
+/* Checks the session that answered. Returns ERR_AUTH if it has not proved the expected key, and
+ * ERR_INVALID if it is this session itself, unless this session's own info was dialled. Returns
+ * ERR_EXISTS if this session has another link with, or another dial to, that session. */
 static tcpx_status dial_agrees(void *arg, const struct wire_hello *answer)
 {
 	struct peer_dial *dial = arg;
@@ -124,10 +124,11 @@ static void dial_await_due(struct sys_timer *timer, int64_t now_ns)
 		peer_die_last(peer); /* no dial could be started */
 }
 
-/* Called when the peer refused the dial with ERR_EXISTS, because it has a link with this session or
- * dials this session itself. If this end knows a link or dial to that session, uses it and ends
- * `peer`. Otherwise waits a short time and dials again. In that time the peer's link may end, or
- * the peer's dial may arrive. */
+/* Called when the dial ended with ERR_EXISTS: the peer refused it, because the peer has a link with
+ * this session or dials it, or dial_agrees() returned the status. If this end knows another link or
+ * dial to that session, uses that one and ends `peer`, with ERR_AUTH if the other one lacks the
+ * expected key. Otherwise waits a short time and dials again. In that time the peer's link may end,
+ * or the peer's dial may arrive. */
 static void dial_exists(struct engine_peer *peer, const struct ctl_conn *conn)
 {
 	struct engine_session *session = peer->link.session;
@@ -150,8 +151,8 @@ static void dial_exists(struct engine_peer *peer, const struct ctl_conn *conn)
 	if (other) {
 		peer->dialling.duplicate_of = other->app_handle;
 		peer_put(other);
-		/* Callers that already used the handle get this error. The next use of the handle
-		 * gets the other link. */
+		/* If the handle had a link before (successor), requests that were posted to `peer`
+		 * end with PEER_CLOSED; the next use of the handle gets the other link. */
 		peer_die(peer, peer->reconnect.successor ? TCPX_ERR_PEER_CLOSED : TCPX_ERR_EXISTS,
 			 0, "already linked");
 		return;
@@ -186,8 +187,8 @@ static void raise_dial_error(const struct sockaddr_storage *remote, tcpx_status 
 	error_raise(&cause);
 }
 
-/* Called when the first dial of a control connection has ended. On success the link comes up; on
- * ERR_EXISTS an existing link is used; otherwise the peer ends with the error of the dial. */
+/* Called when a dial of a link's first control connection has ended. On success starts the link; on
+ * ERR_EXISTS calls dial_exists(); otherwise ends the peer with the error of the dial. */
 static void dial_control_done(void *arg, unsigned at, tcpx_status status, int err,
 			      const struct ctl_conn *conn)
 {

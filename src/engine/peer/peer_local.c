@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dials data channels through shared memory. If the peer is on another host or belongs to another
- * user, the channels go over TCP. */
+/* Dials data channels through shared memory. If that is not possible, for example because the peer
+ * is on another host or belongs to another user, the channels go over TCP, or the peer ends if the
+ * session is LOCAL_ONLY. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "engine/peer/peer_calls.h"
 
-/* Limit of the dials that a connecting peer may end without an answer, as an average per
- * channel. */
+/* most dials, on average per channel, that the peer may close without an answer while this side
+ * connects */
 #define LOCAL_TRIES 4
 
 /* A dial that waits for the peer's answer. peer->shared_memory.dial[] points to it until the answer

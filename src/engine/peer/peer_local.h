@@ -5,8 +5,9 @@
 
 #include "engine/link/engine.h"
 
-/* Dials a channel through shared memory. Returns true if the dial is in progress, has ended, or
- * will be repeated later. Returns false if the channel must be dialled over TCP. */
+/* Dials a channel through shared memory. Returns true if the dial is in progress, has succeeded, or
+ * will be repeated later, or if the peer has ended. Returns false if the channel must be dialled
+ * over TCP. */
 bool peer_local_dial(struct engine_peer *peer, uint32_t channel, uint32_t epoch);
 void peer_local_cancel(struct engine_peer *peer);
 /* Called when the dial of a channel failed, through shared memory or over TCP. If the peer is not

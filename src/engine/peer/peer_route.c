@@ -168,7 +168,7 @@ static void route_say_own_address(const struct engine_peer *peer,
 
 /* Adds routes to the addresses for which the routing table chooses none of the named rails: each
  * rail of the same family with each such address. If the list is still empty, adds a route without
- * a source address. skip[i] is true for an address that needs no further route. */
+ * a source address. skip[i] is true for an address that has a route or must not be dialled. */
 static void route_add_in_turn(const struct engine_peer *peer, const bool *skip,
 			      struct peer_route *routes, unsigned *count)
 {
@@ -330,8 +330,9 @@ uint32_t peer_route_home(const struct engine_peer *peer, uint32_t channel)
 	return (channel ? channel - 1 : peer->nbulk) % peer->link.session->rails.count;
 }
 
-/* Whether the peer is on another host. An info names every address of its host, so a host that
- * lacks one of these addresses is another host. */
+/* Whether the peer is on another host. All addresses of an info lead to the peer's host, so the
+ * peer is on another host if this host lacks one of them. Returns false if this host's addresses
+ * cannot be read. */
 static bool route_is_elsewhere(const struct here *here, const struct wire_info *info)
 {
 	for (uint32_t i = 0; i < info->naddrs && here->count; i++) {

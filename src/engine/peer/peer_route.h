@@ -28,13 +28,14 @@ void peer_route_opts(const struct peer_route *route, struct ctl_dial_opts *opts)
  * caller has set the addresses in `opts`. */
 void peer_route_hello(struct engine_peer *peer, struct ctl_dial_opts *opts, uint8_t role);
 /* Fills in up to PEER_ROUTES routes for the first control connection, best first, and returns their
- * number. They lead to the peer's addresses in order, each from the source address that the routing
- * table chooses among the rails. */
+ * number. First come routes to the peer's addresses in order, each over the rail that the routing
+ * table chooses. For an address for which it chooses none of the named rails, each rail in turn
+ * follows; if other sources are allowed, the kernel chooses the source instead. */
 unsigned peer_route_first(const struct engine_peer *peer, struct peer_route *routes);
 /* Fills in up to PEER_ROUTES routes for a channel, best first, and returns their number: the
  * channel's own rail, then the route of the control connection, which is known to work, then, if
- * the peer is up, the other rails. Leaves out rails without a carrier and avoided rails. If the
- * peer is up, the channel's own rail is tried even if it is avoided. */
+ * the peer is up, the other rails. Leaves out rails without a carrier, and avoided rails whose next
+ * attempt is not due. If the peer is up, the channel's own rail is tried even if it is avoided. */
 unsigned peer_route_channel(const struct engine_peer *peer, uint32_t channel,
 			    struct peer_route *routes);
 /* Fills in up to PEER_ROUTES routes for a control connection that was lost, and returns their

@@ -8,8 +8,9 @@
 #include "engine/path/share.h"
 #include "engine/link/stage.h"
 
-/* Stops failed channels first, and ends the peer if its core has failed. Then dials, sends frames,
- * and continues plugin channels and requests. */
+/* Begins a dial for which reconnect_use() asked. Ends the peer if it does not read the control
+ * connection or its core has failed, and stops failed channels. Then dials lost channels, sends
+ * frames, continues plugin channels, and releases ended requests. */
 void peer_woken(struct sys_post *post)
 {
 	struct engine_peer *peer = LIST_ENTRY(post, struct engine_peer, link.wake.post);

@@ -15,7 +15,7 @@
 #include "sys/iface.h"
 
 #define ADVERTISE_NS (10 * CLOCK_S_NS) /* time limit for name look-ups */
-/* longest entry of `advertise` in bytes: a name and a port */
+/* bytes for one entry of `advertise`: a name and a port; a longer entry is cut off */
 #define ADVERTISE_MAX 280
 
 tcpx_status session_option_error(enum config_id id, const char *text)
@@ -82,7 +82,7 @@ static bool advertised_same_address(const struct wire_address *a, const struct w
 }
 
 /* Moves the address of TCPX_CTRL_IP to the front of `addrs`. If `addrs` does not contain that
- * address, for example that of a NAT or a service, it replaces all other addresses. */
+ * address (it may belong to a NAT or a service), replaces the whole list by that address. */
 static void advertised_publish(const struct engine_session *session, struct wire_address *addrs,
 			       uint32_t *count)
 {
@@ -154,8 +154,9 @@ tcpx_status session_advertised_find(const struct engine_session *session,
 }
 
 /* Fills in the addresses that the option `advertise` names, or, if it names none, those at which
- * the session listens. A wildcard stands for all addresses of the host. The most widely reachable
- * addresses come first, because at most WIRE_ADDR_MAX are advertised. */
+ * the session listens. A wildcard stands for all addresses of its family on the host, the most
+ * widely reachable ones first, because at most WIRE_ADDR_MAX are advertised. If `advertise` names
+ * none, TCPX_CTRL_IP changes the list (advertised_publish). */
 uint32_t session_addresses(struct engine_session *session, struct wire_address addrs[WIRE_ADDR_MAX])
 {
 	struct sys_iface *ifaces;

@@ -4,7 +4,7 @@
  * deregistered the region, or the peer is about to close: a program that ends deregisters its
  * memory first and sends a goodbye after that. Such a request waits a short time (TCPX_GOODBYE_MS)
  * for the goodbye, whose status explains the failure better. The caller holds link.lock in all
- * calls except goodbye_waits_look().
+ * calls except goodbye_wait_init() and goodbye_waits_look().
  */
 #ifndef ENGINE_REQUEST_GOODBYE_WAIT_H
 #define ENGINE_REQUEST_GOODBYE_WAIT_H
@@ -23,8 +23,8 @@ void goodbye_wait_end(struct engine_request *request);
 bool goodbye_wait_has(const struct engine_peer *peer, uint64_t until);
 /* Called when the peer is dead: ends all waiting requests with `status`. */
 void goodbye_waits_fail(struct engine_peer *peer, tcpx_status status);
-/* On the control thread: ends the requests whose wait is over, and sets the timer for the others.
- * Does nothing if the timer is set already or the peer is dead. */
+/* On the control thread: sets the timer that ends the waits, if a request waits. Does nothing if
+ * the timer is set already or the peer is dead. */
 void goodbye_waits_look(struct engine_peer *peer);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests and notifications that are posted while the peer still connects. They wait until the
- * link is up and are then sent. If connecting fails, they end. */
+ * core of the link is started, and then go to it. If connecting fails, the requests end and the
+ * notifications are lost. */
 #include "engine/request/pending.h"
 #include "engine/request/reconnect.h"
 
@@ -65,7 +66,7 @@ tcpx_status pending_note(struct engine_peer *peer, const void *data, size_t byte
 
 	if (bytes > TCPX_NOTIFY_MAX)
 		return TCPX_ERR_LIMIT;
-	/* The peer's notification budget is not known yet, so this session's budget is the
+	/* The peer's notification budget may not be known yet, so this session's budget is the
 	 * limit. */
 	if (peer->pending.note_bytes + size > session->tuning.notify_budget)
 		return TCPX_ERR_AGAIN;

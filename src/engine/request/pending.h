@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests and notifications that are posted while the peer still connects. Link.lock must be
- * held in all calls, unless a comment says otherwise. */
+ * held in all calls except pending_init(), unless a comment says otherwise. */
 #ifndef ENGINE_REQUEST_PENDING_H
 #define ENGINE_REQUEST_PENDING_H
 
@@ -16,18 +16,19 @@ void pending_end(struct engine_request *request, tcpx_status status);
 /* Keeps a copy of a notification. Returns ERR_AGAIN if too many bytes wait already, ERR_LIMIT if
  * the notification is too long, or ERR_NO_MEMORY. */
 tcpx_status pending_note(struct engine_peer *peer, const void *data, size_t bytes);
-/* Called when the core has been started, and at each heartbeat: sends the waiting notifications in
- * order, until the peer has no budget for the next one. */
+/* Called when the core has been started, and at each heartbeat: gives the waiting notifications to
+ * the core in order, until there is no budget or memory for the next one. Drops a notification that
+ * exceeds the peer's whole budget. */
 void pending_notes_go(struct engine_peer *peer);
-/* Called when the core of the link has been started: hands it first the notifications, then the
- * requests, both in the order in which they were posted. A request that the core rejects ends with
- * the core's status. */
+/* Called when the core of the link has been started: calls pending_notes_go(), then hands all
+ * requests to the core in the order in which they were posted. A request that the core rejects ends
+ * with the core's status. */
 void pending_start(struct engine_peer *peer);
 /* Called when the peer is dead: ends the requests with `status` and drops the notifications.
  * Returns how many notifications are lost. */
 uint32_t pending_fail(struct engine_peer *peer, tcpx_status status);
-/* Logs how many notifications were lost. To limit the log, they may be logged later instead. The
- * caller holds no lock. */
+/* Logs how many notifications were lost. To limit the log, they may be logged later or not at all.
+ * The caller holds no lock. */
 void pending_say_lost(struct engine_peer *peer, uint32_t notes);
 /* Called when a region is deregistered: ends the waiting requests for which uses() returns true. */
 void pending_forget(struct engine_peer *peer,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dials links again that have ended: when, for which handle, and which requests move to the new
- * link. */
+/* Decides when a link that has ended is dialled again, for which handle, and which requests move to
+ * the new link. */
 #include "engine/request/request_calls.h"
 #include "engine/request/reconnect.h"
 

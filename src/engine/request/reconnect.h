@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* With the option `reconnect` a handle outlives its link: the first use after the link has ended
- * dials a new one. The peer of the first link keeps the handle, and its reconnect.now points to the
- * peer of the link that is used at present. Requests and imported regions remember the handle, so
- * they work over the new link as well. */
+ * dials a new link. The peer of the first link keeps the handle, and its reconnect.now points to
+ * the peer of the link that is used at present. Requests and imported regions remember the handle,
+ * so they work over the new link as well. */
 #ifndef ENGINE_REQUEST_RECONNECT_H
 #define ENGINE_REQUEST_RECONNECT_H
 
@@ -11,7 +11,7 @@
 /* Called if the caller of connect set the option `reconnect`: keeps what is needed to dial the peer
  * again. Returns ERR_NO_MEMORY if that fails. */
 tcpx_status reconnect_keep(struct engine_peer *peer, int64_t timeout_ns);
-bool reconnect_kept(struct engine_peer *peer); /* whether the peer may be dialled again */
+bool reconnect_kept(struct engine_peer *peer); /* whether the peer has such data */
 /* Called after the name to connect to was looked up: keeps the peer's addresses. */
 void reconnect_addresses(struct engine_peer *peer);
 /* Moves what `from` keeps for dialling again to `to`, a link with the same session. Does nothing if
@@ -21,10 +21,10 @@ void reconnect_pass(struct engine_peer *from, struct engine_peer *to);
  * is none. The next use of the handle dials without a pause. */
 uint64_t reconnect_find(struct engine_session *session, const uint8_t *uuid, bool keyed);
 /* Returns the link of a handle, with a reference. If the link has ended and may be dialled again,
- * returns a new link. The new link is dialled at once, or after a pause if the last attempt was
- * recent. A caller that does not learn how the attempt ends passes false for `wait`; during the
- * pause it gets the ended link. Returns NULL (ERR_STALE) if the handle is stale. Any thread. The
- * caller holds no lock. Does not block. */
+ * returns another link with the same session if one exists, else a new link. The new link is
+ * dialled at once, or after a pause if the last attempt was recent. A caller that does not learn
+ * how the attempt ends passes false for `wait`; during the pause it gets the ended link. Returns
+ * NULL (ERR_STALE) if the handle is stale. Any thread. The caller holds no lock. Does not block. */
 struct engine_peer *reconnect_use(struct engine_session *session, uint64_t peer_id, bool wait);
 /* If the request is not active and its link has ended, moves the request to the current link of its
  * handle, which may be new. Returns whether the request was moved. */
@@ -35,7 +35,8 @@ void reconnect_attempted(struct engine_peer *peer);
 /* In peer/reconnect_dial.c. Called on the control thread: begins the dial that reconnect_use()
  * asked for, at once or after the pause. */
 void reconnect_start(struct engine_peer *peer);
-/* Called on the control thread when the link is up: the next attempt needs no pause. */
+/* Called on the control thread when the link is up: the pause after the next attempt is the
+ * shortest. */
 void reconnect_up(struct engine_peer *peer);
 /* Called on the control thread when an attempt has ended with `status`. Returns false if the
  * attempt before had the same status, so that this one need not be logged. */

@@ -38,8 +38,8 @@ tcpx_status engine_notify_take(struct engine_session *session, int64_t timeout_n
 void engine_note_release(struct engine_session *session, tcpx_notification *notification);
 void session_accepted(struct engine_session *session, struct engine_peer *peer);
 
-/* In request_life.c. Called when the core has ended the request: makes its completion, and wakes
- * the threads that wait for the request. */
+/* In request_life.c. Called under link.lock when an active request ends, even if the core never had
+ * it: makes its completion, and wakes the threads that wait for the request. */
 void request_ended(struct engine_request *request);
 /* Called under link.lock when the request's memory is no longer used: releases its regions. */
 void request_quiet(struct engine_request *request);

@@ -24,8 +24,8 @@ struct post_batch {
 	/* `sends` is true if the posting thread sends for a request (way.sends); `timed` is true if
 	 * a request has a deadline */
 	bool sends, timed;
-	/* memory kind and device of the staged memory that a READ of the batch will fill; NULL if
-	 * there is no such READ */
+	/* memory kind and device that the batch's last READ into staged memory fills first; NULL
+	 * if there is no such READ */
 	const struct mem_kind *awaits;
 	uint32_t device;
 };
@@ -103,7 +103,7 @@ static tcpx_status request_start(struct engine_request *request)
 }
 
 /* Returns about how many bytes this end sends for the request. For a READ these are only the bytes
- * of its segment list; the peer sends the data. */
+ * of its segment list; the peer sends the data. A RECV counts with the size of its memory. */
 static uint64_t post_own_bytes(const struct engine_request *request)
 {
 	if (request->xfer.op == TCPX_OP_READ)
@@ -141,8 +141,8 @@ static tcpx_status post_one(struct engine_request *request, uint64_t id)
 	return request_start(request);
 }
 
-/* Unlocks the batch's peer, starts to send what was posted, partly on this thread, and empties the
- * batch. */
+/* Unlocks the batch's peer, starts to send what was posted (perhaps some of it on this thread), and
+ * empties the batch. */
 static void batch_end(struct post_batch *batch)
 {
 	struct engine_peer *peer = batch->peer;

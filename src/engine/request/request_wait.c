@@ -150,7 +150,7 @@ tcpx_status engine_request_error(struct engine_session *session, uint64_t id, tc
 	status = TCPX_OK;
 	peer = request_lock(request);
 	if (completion.status == TCPX_ERR_CHANNEL_LOST && peer->comms)
-		lost = peer->comms->lost; /* why a plugin channel that the request used was lost */
+		lost = peer->comms->lost; /* why a plugin channel of the peer was lost last */
 	vanish_words(request, gone, sizeof(gone));
 	if (completion.status <= TCPX_ERR_PEER_CLOSED && peer->error.status == completion.status)
 		*out_error = peer->error;
