@@ -22,7 +22,6 @@
 #include "sys/fd.h"
 #include "sys/futex.h"
 
-#define CONNECT_LIMIT_NS (10 * CLOCK_S_NS)
 #define DEATHS_SAID 50 /* most log lines about dead peers in 10 s */
 
 /* Overwrites the peer's keys. The memory of a peer is reused for other peers, and freed only with

@@ -185,8 +185,12 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 	if (!answer->channels || channels > CORE_CHANNELS_MAX - 1 ||
 	    (peer->link.core_ready && channels != peer->nbulk)) {
 		sys_fd_close(conn->fd);
-		return error_set(TCPX_ERR_PROTOCOL, 0, "peer wants %llu channels, outside 1..%u",
-				 (unsigned long long)channels, CORE_CHANNELS_MAX - 1);
+		if (!peer->link.core_ready)
+			return error_set(TCPX_ERR_PROTOCOL, 0,
+					 "peer wants %llu channels, outside 1..%u",
+					 (unsigned long long)channels, CORE_CHANNELS_MAX - 1);
+		return error_set(TCPX_ERR_PROTOCOL, 0, "peer wants %llu channels, not %u as before",
+				 (unsigned long long)channels, peer->nbulk);
 	}
 	peer->nbulk = (uint32_t)channels;
 	peer->rails.segments_told = remote->features & WIRE_FEATURE_SEGMENTS;

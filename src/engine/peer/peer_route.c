@@ -15,7 +15,6 @@
 #include "sys/iface.h"
 #include "sys/sock.h"
 
-#define ALL_BITS 128
 /* time limit for dialling a further connection of a link */
 #define DIAL_NS (5 * CLOCK_S_NS)
 

@@ -143,6 +143,8 @@ tcpx_status session_advertised_find(const struct engine_session *session,
 		while (end > skip && (rest[end - 1] == ' ' || rest[end - 1] == '\t'))
 			end--;
 		skip = skip < end ? skip : end;
+		if (end - skip >= sizeof(text))
+			return session_option_error(CONFIG_ADVERTISE, session->advertised.option);
 		snprintf(text, sizeof(text), "%.*s", (int)(end - skip), rest + skip);
 		status = advertised_advertise_one(text, deadline_ns, out_addrs, &count);
 		rest = rest[len] ? rest + len + 1 : NULL;

@@ -103,12 +103,12 @@ static tcpx_status request_start(struct engine_request *request)
 }
 
 /* Returns about how many bytes this end sends for the request. For a READ these are only the bytes
- * of its segment list; the peer sends the data. A RECV counts with the size of its memory. */
+ * of its segment list; the peer sends the data, also for a RECV. */
 static uint64_t post_own_bytes(const struct engine_request *request)
 {
 	if (request->xfer.op == TCPX_OP_READ)
 		return (uint64_t)request->segs.nseg * READ_PIECE_BYTES;
-	return request->segs.total;
+	return request->xfer.op == TCPX_OP_RECV ? 0 : request->segs.total;
 }
 
 static enum post_sends post_sends_of(const struct engine_session *session, uint64_t bytes,
