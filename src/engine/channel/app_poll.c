@@ -15,14 +15,14 @@
 #include "engine/channel/chan_calls.h"
 #include "engine/link/worker.h"
 
-#define LOOP_GAP_NS (20 * 1000ll) /* longest time between two calls of the same loop */
-#define LOOP_CALLS 4		  /* number of calls, after the first one, that make a loop */
+#define LOOP_GAP_NS (20 * 1000ll) /* longest time between two polls of the same loop */
+#define LOOP_CALLS 4		  /* polls without result, after the first one, that make a loop */
 #define RECV_EVERY_NS 1000	  /* shortest time between two receives: each costs system calls */
-/* a receive is made every so many calls, even if RECV_EVERY_NS has not passed */
+/* a receive is made every so many polls without result, even if RECV_EVERY_NS is not over */
 #define RECV_EVERY_CALLS 64
-#define SENDS_NS 20000 /* pause between receives while bulk bytes wait to be sent */
+#define SENDS_NS 20000 /* added to RECV_EVERY_NS while bulk bytes wait to be sent */
 #define RECV_PRIOS 4   /* most channels that the loop receives on; the worker serves the others */
-#define RECV_BYTES (256u << 10) /* most bytes received at a time on a channel */
+#define RECV_BYTES (256u << 10) /* about the most bytes received at a time on a channel */
 
 /* The polling loop of the application on this thread. */
 static _Thread_local struct {
@@ -39,9 +39,9 @@ bool app_poll_receives(void)
 
 /* Makes the calling thread the rx owner of the peer's priority channel, and returns the channel
  * with a reference. Returns NULL if the peer has no priority channel, or if that channel has
- * failed, is a plugin channel, or has another rx owner. Sets *out_sends to whether bulk bytes wait
- * to be sent to the peer: the threads that send them need the processor more than a receive
- * does. */
+ * failed, is stopped, is a plugin channel, or has another rx owner. Sets *out_sends to whether bulk
+ * bytes wait to be sent to the peer: the threads that send them need the processor more than a
+ * receive does. */
 static struct engine_chan *prio_enter(struct engine_peer *peer, bool *out_sends)
 {
 	struct engine_chan *chan;
@@ -60,8 +60,8 @@ static struct engine_chan *prio_enter(struct engine_peer *peer, bool *out_sends)
 	return NULL;
 }
 
-/* Ends the calling thread's rx ownership. If `gives_back` is true, makes epoll report arriving data
- * to the worker again, which then receives. */
+/* Ends the calling thread's rx ownership. If `gives_back` is true and the channel has not failed,
+ * lets the worker receive again. */
 static void prio_leave(struct engine_chan *chan, bool gives_back)
 {
 	bool again = false;
@@ -80,9 +80,10 @@ static bool prio_kept(const struct engine_chan *chan)
 	return atomic_load_explicit(&chan->app.kept, memory_order_relaxed);
 }
 
-/* Receives once on the peer's priority channel. Takes the channel from the worker first, unless an
- * application keeps it already. If bulk bytes wait to be sent to the peer, receives nothing, gives
- * the channel back to its worker, and delays the next receive by SENDS_NS. */
+/* Receives on the peer's priority channel, about RECV_BYTES at most. Takes the channel from the
+ * worker first, unless an application keeps it already. If bulk bytes wait to be sent to the peer,
+ * receives nothing, gives the channel back to its worker, and delays the next receive
+ * (SENDS_NS). */
 static void prio_receive(struct engine_peer *peer, int64_t now_ns)
 {
 	bool sends;

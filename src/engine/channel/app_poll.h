@@ -5,15 +5,16 @@
 
 #include "engine/link/engine.h"
 
-/* Called when the application polled and found nothing. If the application polls in a loop,
- * receives on the priority channel of `peer`. If `peer` is NULL, receives on the priority channels
- * of the session's first peers, because what the application polls for may come from any peer. The
- * caller holds no lock. */
+/* Called when the application polled and found nothing. If the application polls in a loop, and
+ * TCPX_SESSION_NO_INLINE is not set, receives from time to time on the priority channel of `peer`.
+ * If `peer` is NULL, receives on the priority channels of the session's first peers, because what
+ * the application polls for may come from any peer. The caller holds no lock. */
 void app_poll_missed(struct engine_session *session, struct engine_peer *peer);
 /* Whether the calling thread is inside a receive that app_poll_missed() makes. */
 bool app_poll_receives(void);
-/* Called when the application polled and found something. Gives the channels that the application
- * kept back to their worker, because the application may do other work now. */
+/* Called when the application polled and found something. Gives the priority channel of `peer`
+ * back to its worker, if an application kept it, because the application may do other work now. If
+ * `peer` is NULL, does so for the session's first peers. */
 void app_poll_found(struct engine_session *session, struct engine_peer *peer);
 
 #endif

@@ -97,8 +97,8 @@ int chan_wait_send(struct engine_chan *chan)
 	return ready;
 }
 
-/* Called after sending. If the transport is not full (tx_blocked), makes epoll stop reporting that
- * the transport takes more. */
+/* Called after sending. If the transport is not full (tx_blocked is 0), makes epoll stop reporting
+ * that the transport takes more. */
 void chan_wait_send_end(struct engine_chan *chan)
 {
 	uint32_t events;
@@ -164,7 +164,7 @@ void chan_tx_leave(struct engine_chan *chan)
 	if (!owner_leave(chan, &chan->tx_owner))
 		return;
 	/* What other threads posted during the ownership is sent by the worker, not by this thread.
-	 * While the transport is full, worker_kick() does nothing, so a requested sample needs
+	 * While the transport is full, worker_kick() may do nothing, so a requested sample needs
 	 * worker_look(). */
 	if (atomic_load(&chan->sample.asked))
 		worker_look(chan);

@@ -33,7 +33,7 @@ void chan_wait_send_end(struct engine_chan *chan);
 /* Called by the control thread. From now on no thread can become the owner of a direction. If
  * neither direction has an owner, tears the channel down and returns true; the descriptor is closed
  * when the last reference is dropped. Otherwise returns false: an owner is inside a call, which may
- * take long if a page of the caller's memory is not present. When that call has returned, the
+ * take long if a page of the application's memory is not present. When that call has returned, the
  * control thread tears the channel down and calls left(). */
 bool chan_stop(struct engine_chan *chan, void (*left)(struct engine_chan *chan));
 
@@ -52,8 +52,8 @@ void chan_sample_read(struct engine_chan *chan, struct net_chan_info *out_info);
 void chan_sample_all(struct engine_chan *const *chans, uint32_t count);
 
 /* chan_tx.c and chan_rx.c. chan_*_run() is called by the owner of the direction, chan_*_drop() by
- * the control thread for a stopped channel. chan_tx_run() sends until nothing is left, the
- * transport is full, or `budget` bytes are sent. */
+ * the control thread for a stopped channel. chan_tx_run() sends until no frame is left, the
+ * transport is full, a payload is not loaded yet, or about `budget` bytes are sent. */
 void chan_tx_run(struct engine_chan *chan, uint64_t budget);
 void chan_tx_drop(struct engine_chan *chan);
 /* lease.c. Called by the control thread for a stopped channel that lent memory which the peer may
@@ -62,8 +62,9 @@ void lease_start(struct engine_chan *chan);
 /* Receives until the transport has nothing more or about `budget` bytes have come. */
 void chan_rx_run(struct engine_chan *chan, uint64_t budget);
 void chan_rx_drop(struct engine_chan *chan);
-/* Called before a thread sleeps until data arrives. In the middle of a large payload, sets the
- * transport's low-water mark, so that not every packet wakes the thread. */
+/* Called before a thread sleeps until data arrives: sets the transport's low-water mark. In the
+ * middle of a large payload the mark is high, so that not every packet wakes the thread; otherwise
+ * it is one byte. */
 void chan_rx_mark(struct engine_chan *chan);
 /* Called with link.lock held when the region is deregistered. If a chunk for the region has arrived
  * in part and no receive call works on it, releases the chunk's regions and sends the rest of the

@@ -12,8 +12,8 @@
 #include "net/net_wrapper.h"
 #include "topo/graph.h"
 
-#define TX_BUDGET (1u << 20)   /* most bytes that one channel sends in one turn */
-#define RX_BUDGET (512u << 10) /* most bytes that one channel receives in one turn */
+#define TX_BUDGET (1u << 20)   /* a channel's turn to send ends after about so many bytes */
+#define RX_BUDGET (512u << 10) /* a channel's turn to receive ends after about so many bytes */
 
 /* Sends what the channel has to send, on this thread. If another thread is the tx owner, makes that
  * thread or the worker check for work again. For a plugin channel, a thread other than the worker
@@ -32,8 +32,8 @@ void chan_tx_kick(struct engine_chan *chan)
 	if (atomic_load(&chan->tx_blocked)) {
 		if (!atomic_load(&chan->tx.lent))
 			return;
-		/* The sender waits until the peer has read lent memory. The kick asks the sender to
-		 * take the memory back. */
+		/* The sender waits until the peer has read lent memory. The kick may ask the sender
+		 * to take the memory back. */
 		atomic_store(&chan->tx_blocked, 0);
 	}
 	if (!chan_tx_try(chan))
@@ -119,9 +119,9 @@ static const struct chan_calls chan_calls = {
 
 /* Chooses the channel's worker. Priority channels have the last worker to themselves, so that a
  * small frame does not wait for large ones. A bulk channel goes to the worker with the fewest
- * channels of all peers and sessions; otherwise the channels of two GPUs might share some workers
- * while other workers sleep. If `node`, the NUMA node of the channel's NIC, is known, only workers
- * pinned to that node are considered, or all workers if none is pinned to it. */
+ * channels, counted over all peers and sessions; otherwise the channels of two GPUs might share
+ * some workers while other workers sleep. If `node`, the NUMA node of the channel's NIC, is known,
+ * only workers pinned to that node are considered, or all workers if none is pinned to it. */
 static struct engine_worker *worker_for(const struct engine_peer *peer, uint32_t index, int node)
 {
 	struct engine_runtime *runtime = &engine_runtime;

@@ -390,7 +390,7 @@ void chan_rx_run(struct engine_chan *chan, uint64_t budget)
 			err = 0; /* a malformed frame has no errno */
 		}
 		if (status == TCPX_OK && all && chan->rx.state == RX_HEADER && !chan->rx.have)
-			break; /* epoll reports when the next frame arrives */
+			break; /* a further call would probably find nothing */
 	}
 	if (bytes)
 		atomic_store_explicit(&chan->heard_ns, clock_now_ns(), memory_order_relaxed);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Samples of the transport's figures, taken by the channel's worker. Other threads do not ask the
- * transport themselves: they might have to wait for a call under way, and that call may wait for a
- * page of the caller's memory. */
+/* Samples of the transport's figures, taken by the channel's worker. Other threads take no samples:
+ * they might have to wait for a call under way, and that call may wait for a page of the
+ * application's memory. */
 #include <limits.h>
 
 #include "base/clock.h"

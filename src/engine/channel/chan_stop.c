@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Stops channels, on the control thread. That thread never waits for the owner of a direction,
- * because the owner's call may last until a page of the caller's memory is present. Instead, the
- * owner closes its direction when the call has returned.
+ * because the owner's call may last until a page of the application's memory is present. Instead,
+ * the owner closes its direction when the call has returned.
  */
 #include <errno.h>
 #include <sys/epoll.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stream channel that passes each call on to an inner channel and records its sends and
- * receives. */
+/* A channel that passes each call on to an inner channel, and records the sends and receives of the
+ * stream. */
 #include "engine/channel/chan_traced.h"
 
 #include <stdlib.h>

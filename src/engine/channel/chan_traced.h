@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stream channel whose sends and receives are recorded, if TCPX_TRACE names a file. */
+/* A channel whose stream's sends and receives are recorded, if TCPX_TRACE names a file. */
 #ifndef ENGINE_CHANNEL_CHAN_TRACED_H
 #define ENGINE_CHANNEL_CHAN_TRACED_H
 

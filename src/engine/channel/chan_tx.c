@@ -64,9 +64,10 @@ static void tx_begin_big(struct chan_tx *tx)
 }
 
 /* Fills an empty buffer with frames of the core, until the buffer is full, the core has no more
- * frames, or a frame has a large payload. A large payload ends the batch: only its header is in the
- * buffer, and the payload is sent from its own memory. Also stops at a frame whose payload cannot
- * be loaded yet (tx->posting); the next call tries that frame again. */
+ * frames, or a frame has a large payload or one that is still being copied (PATH_FILLED). Such a
+ * payload ends the batch: only its header is in the buffer, and the payload is sent from its own
+ * memory. Also stops at a frame whose payload cannot be loaded yet (tx->posting); the next call
+ * tries that frame again. */
 static void tx_gather(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;
@@ -192,13 +193,13 @@ static bool tx_trailer_open(const struct chan_tx *tx, const struct net_lent *len
 }
 
 /*
- * Stops reading the frame from the caller's memory. Takes lent pieces back; a piece that the peer
- * is reading at this moment remains lent until the peer has read it. If `torn` is true, the frame
- * counts as torn (its bytes are not valid) in any case.
+ * Stops reading the frame from the application's memory. Takes lent pieces back; a piece that the
+ * peer is reading at this moment remains lent until the peer has read it. If `torn` is true, the
+ * frame counts as torn (its bytes are not valid) in any case.
  *
  * If the transport does not have the trailer yet, the trailer will say ABORTED. Otherwise the
- * trailer says VALID already. In that case either a piece was taken back unread, so that the frame
- * is torn, which the peer also sees; or the peer gets the whole frame.
+ * trailer already says VALID. Then, if a piece was taken back unread, the frame is torn, and the
+ * peer sees this, too. If none was, the peer gets the whole frame.
  */
 static void tx_abort_rest(struct engine_chan *chan, bool torn)
 {
@@ -211,8 +212,8 @@ static void tx_abort_rest(struct engine_chan *chan, bool torn)
 	tx->aborted |= tx_trailer_open(tx, &lent);
 }
 
-/* Asks the transport which pieces are still lent to the peer, and records in tx.lent whether there
- * are any. */
+/* Asks the transport how many pieces are still lent to the peer, and records in tx.lent whether
+ * there are any. Does nothing if the transport cannot lend. */
 static void tx_update_lent(struct engine_chan *chan, struct net_lent *out_lent)
 {
 	if (!chan->net->ops->loan)
@@ -243,9 +244,10 @@ static tcpx_status tx_call(struct engine_chan *chan, size_t *out_bytes)
 	return ops->send(chan->net, iov, n, out_bytes);
 }
 
-/* Makes one send call, and tells the core whether the frame is sent. Adds the bytes sent to *sum.
- * Returns OK if sending can go on, or IN_PROGRESS if the transport is full; with any other status
- * the channel is lost. If the source is no longer mapped, aborts the frame and returns OK. */
+/* Makes one send call. During a large payload also tells the core whether the frame is sent. Adds
+ * the bytes sent to *sum. Returns OK if sending can go on, or IN_PROGRESS if the transport is full;
+ * with any other status the channel is lost. If the source is no longer mapped, aborts the frame
+ * and returns OK. */
 static tcpx_status tx_send_once(struct engine_chan *chan, uint64_t *sum)
 {
 	struct engine_peer *peer = chan->peer;
@@ -297,9 +299,9 @@ static tcpx_status tx_send_once(struct engine_chan *chan, uint64_t *sum)
 	return status;
 }
 
-/* Called by the tx owner. Sends until nothing is left, the transport is full, or `budget` bytes are
- * sent. In the last case kicks the worker, which goes on with this channel after its other
- * channels. */
+/* Called by the tx owner. Sends until no frame is left, the transport is full, a payload is not
+ * loaded yet, or about `budget` bytes are sent. In the last case kicks the worker, which goes on
+ * with this channel after its other channels. */
 void chan_tx_run(struct engine_chan *chan, uint64_t budget)
 {
 	struct chan_tx *tx = &chan->tx;

@@ -60,8 +60,8 @@ static tcpx_status plugin_pick_gpu(struct engine_plugin *plugin, const tcpx_sess
 	return TCPX_OK;
 }
 
-/* Keeps the contexts of the GPUs into whose memory the NICs receive. These may be other GPUs than
- * the session's own, if a NIC belongs to another GPU or if messages arrive in host memory
+/* Keeps the contexts of the GPUs through which the NICs receive (landing). These may be other GPUs
+ * than the session's own, if a NIC belongs to another GPU or if messages arrive in host memory
  * (host-recv). */
 static tcpx_status landing_contexts_keep(const struct engine_plugin *plugin)
 {

@@ -2,7 +2,7 @@
 /*
  * Plugin channels: the plugin of a session, and the comms of its peers. The comms of a channel are
  * set up while its guide is dialled, by COMM frames of the control link. They are closed after the
- * channel has stopped. docs/design/messages.md has the rules.
+ * channel has stopped or its setup has failed. docs/design/messages.md has the rules.
  *
  * Invariants: each attempt to set up a channel has an epoch that no earlier attempt had. The core
  * is told that a channel is lost only when its comms are closed or the plugin did not close them in
@@ -37,17 +37,17 @@ void comms_peer_free(struct engine_peer *peer); /* when the peer is freed; any t
 /* Returns the peer's entry for a plugin channel; NULL if `channel` is not a plugin channel. */
 struct comms_slot *comms_slot(const struct engine_peer *peer, uint32_t channel);
 uint32_t comms_given_up(const struct engine_peer *peer); /* number of channels given up */
-/* For the dialler: whether it tries no plugin channel to the peer, for the reason *out_why. */
+/* For the dialler: whether plugin channels to the peer must not be tried; *out_why is why. */
 bool comms_not_tried(const struct engine_peer *peer, const char **out_why);
-/* Called at each post, with link.lock held: whether the request goes as messages. */
+/* Called at posts, with link.lock held: whether the request may go as messages. */
 bool comms_carries(struct engine_request *request);
 /* If `asked`, makes the READ's answer travel as messages, or returns ERR_REMOTE. Any thread. */
 tcpx_status comms_serve(struct engine_peer *peer, struct core_resp *resp, const uint64_t *keys,
 			bool asked);
 
 /* comms_nics.c, any thread: sets the plugin's NICs from `names`, a list or "all". If `names` is "",
- * uses the GPU's own NIC, or for host memory the plugin's first NIC. Returns ERR_NOT_FOUND, or
- * ERR_UNSUPPORTED if a NIC cannot reach the GPU. */
+ * uses the GPU's own NIC, or for host memory the plugin's first NIC. Returns an error such as
+ * ERR_NOT_FOUND, or ERR_UNSUPPORTED if a NIC cannot reach the GPU. */
 tcpx_status comms_nics_pick(struct engine_plugin *plugin, const char *names,
 			    struct comms_place *place);
 
@@ -74,7 +74,8 @@ void comms_awaits(const struct engine_comms *comms, char *out_text, size_t size)
 struct net_setup_opts comms_opts(const struct engine_comms *comms, int64_t deadline_ns);
 void comms_tell(struct engine_comms *comms, enum frame_comm what, const void *payload,
 		uint32_t bytes);
-/* comms_setup.c: takes over the guide, or closes it (ERR_STALE) if the attempt has ended. */
+/* comms_setup.c: takes over the guide of an attempt, which begins if its epoch is new. If the
+ * attempt has ended or cannot begin, closes the guide and returns ERR_STALE. */
 tcpx_status comms_guide(struct engine_peer *peer, uint32_t channel, uint32_t epoch,
 			struct net_chan *guide);
 /* comms.c: stores a connect handle of the peer, or returns an error if it may not be used. */
@@ -92,8 +93,7 @@ uint32_t comms_next_epoch(struct engine_peer *peer, uint32_t channel);
 /* Takes the next step of each setup, registration and close. The peer may be dead afterwards. */
 void comms_run(struct engine_peer *peer);
 
-/* Takes the result of operation `which`. Returns true if the operation has succeeded, false if it
- * still runs or has failed. A failure ends the attempt. */
+/* Takes the result of operation `which`: true if it has succeeded. A failure ends the attempt. */
 bool comms_result(struct engine_comms *comms, enum comms_op which, struct net_setup_result *result);
 
 /* comms_first.c: whether this end's comms can begin with an empty message. */
@@ -103,7 +103,7 @@ bool comms_first_known(const struct engine_session *session);
 bool comms_first(struct engine_comms *comms);
 
 void comms_free(struct engine_comms *comms); /* this group: comms_end.c */
-/* Makes requests that need a plugin channel fail if none is up in TCPX_MESSAGE_TIMEOUT_MS. */
+/* Fails requests that need a plugin channel, if none is up after TCPX_MESSAGE_TIMEOUT_MS. */
 void comms_strand_later(struct engine_peer *peer);
 void comms_slot_set(struct engine_peer *peer, uint32_t channel, struct engine_comms *comms);
 /* Begins to close comms that are in no slot. If `lost`, tells the core when they are closed. */
@@ -124,7 +124,7 @@ void comms_peer_dead(struct engine_peer *peer);
  * then closed by comms_stopped() or, if the peer died, by comms_call_returned(). */
 void comms_call_pending(struct engine_comms *comms);
 void comms_call_returned(struct engine_comms *comms);
-/* Each heartbeat: fails channels that wait TCPX_MESSAGE_TIMEOUT_MS for an acknowledgement. */
+/* At each heartbeat: fails channels that wait TCPX_MESSAGE_TIMEOUT_MS for an acknowledgement. */
 void comms_beat(struct engine_peer *peer, int64_t now_ns);
 
 /* comms_cover.c: the size and start of the pages of NET_MR_PAGE bytes that contain a region. */

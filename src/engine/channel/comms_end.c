@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Closes comms when their channel has stopped, their setup has failed, or their peer has died. */
+/* Closes comms when their channel has stopped, their setup has failed, or their peer has died.
+ * Reports why channels are lost, and finds channels whose messages are not acknowledged. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +14,8 @@
 /* time that the plugin has to close comms, counted from the end of the last copy of their
  * messages */
 #define CLOSE_NS (5 * CLOCK_S_NS)
-#define BARREN_MAX 4u  /* after so many losses in a row the channel is not dialled for a while */
-#define LOST_LINES 64u /* most log lines in 10 s that one peer may cause */
+#define BARREN_MAX 4u  /* so many losses in a row without data stop the dialling for a while */
+#define LOST_LINES 64u /* most log lines in 10 s that one peer's LOST frames may cause */
 #define CAUSE_NS (10 * CLOCK_S_NS) /* equal reasons within this time count as one cause */
 #define DIGITS "0123456789"
 #define LOOK_NS CLOCK_MS_NS /* interval between two checks whether a GPU's copies have ended */
@@ -310,7 +311,7 @@ bool comms_peer_ended_first(struct engine_comms *comms)
 
 /* Keeps the reason of a loss for tcpx_request_error(). If `first` is true, this end noticed the
  * failure before the peer reported it; then `why` replaces the reason kept before, even that of
- * another channel. */
+ * another channel. Otherwise `why` is kept only if there is no reason yet. */
 static void loss_keep_reason(struct engine_peer *peer, const char *why, bool first)
 {
 	link_lock(&peer->link);

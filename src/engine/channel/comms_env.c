@@ -11,7 +11,7 @@
 #include "base/error.h"
 
 #define CHUNK_NAME "NCCL_DYNAMIC_CHUNK_SIZE"
-#define TCPX_MARK "TCPX" /* a plugin whose name contains this reads these variables */
+#define TCPX_MARK "TCPX" /* a plugin whose name contains this is a TCPX plugin */
 
 /* Describes this machine in the form that gpudirect_env_check() takes. */
 struct question {
@@ -20,7 +20,7 @@ struct question {
 	const struct comms_place *at;
 };
 
-/* Reads an environment variable if no NIC is an interface of this machine. Variables that name
+/* Used in place of getenv() if no NIC is an interface of this machine. Variables that name
  * interfaces mean something else in that case, so returns NULL for them, as if they were not
  * set. */
 static const char *without_interfaces(void *arg, const char *name)

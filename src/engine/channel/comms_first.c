@@ -18,10 +18,10 @@ bool comms_first_known(const struct engine_session *session)
 				 NCCLNET_PTR_HOST;
 }
 
-/* Begins the first message of each direction that may begin. The send may begin when the peer's
- * READY frame has come, because the peer's accept has ended then. The receive may begin when this
- * end has sent its READY frame. Returns an error if the plugin failed; the caller must then end the
- * attempt. */
+/* Begins the first message of each direction, unless it has begun or may not begin yet. The send
+ * may begin when the peer's READY frame has come, because the peer's accept has ended then. The
+ * receive may begin when this end has sent its READY frame. Returns an error if the plugin failed;
+ * the caller must then end the attempt. */
 static tcpx_status first_begin(struct engine_comms *comms)
 {
 	struct net_setup_opts opts = comms_opts(comms, comms->deadline_ns);

@@ -18,7 +18,7 @@
 enum op_state { OP_RUNNING = 0, OP_ENDED };
 
 struct comms_gpu_op {
-	struct engine_peer *peer; /* with a reference; its link is woken when the operation ends */
+	struct engine_peer *peer; /* with a reference; its link is woken when an open ends */
 	struct mem_unpack_opts opts;
 	bool chosen;	   /* the user chose the mode, so no other one replaces it */
 	uint32_t home;	   /* the session's GPU, to whose memory the messages go */
@@ -108,8 +108,8 @@ static void gpu_leave(void *arg, int gpu, void *before)
 
 const struct net_gpu_ops comms_gpu_ops = {gpu_enter, gpu_leave};
 
-/* Returns the number of bytes from address `at` to the end of the allocation that contains it, or
- * POOL_UNKNOWN if the driver does not know. */
+/* Returns the number of bytes from address `at` to the end of the allocation that contains it.
+ * Returns POOL_UNKNOWN if the driver does not know, or if there are more bytes. */
 static uint64_t bytes_from(const struct sys_cuda *api, cuda_ptr at)
 {
 	cuda_ptr start = 0;

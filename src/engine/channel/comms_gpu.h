@@ -19,8 +19,8 @@
 struct comms_gpu {
 	struct mem_unpack *unpack;
 	const char *mode; /* unpack mode, a value of TCPX_UNPACK_IMPL */
-	/* Memory that receives are posted with: GPU memory for one message, or host memory for a
-	 * window of messages. Whole pages. */
+	/* Memory that receives are posted with: whole pages of GPU memory for one message, or host
+	 * memory for a window of messages (host-recv). */
 	void *landing;
 	uint64_t landing_bytes;
 	const struct ncclnet_queue_meta *meta; /* the queue's metadata at its CPU address */

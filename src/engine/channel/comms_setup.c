@@ -12,8 +12,8 @@
 
 /* after so many failed attempts in a row the channel is not dialled again */
 #define TRIES 4
-/* No attempt begins while more than CLOSING_MAX times the number of the peer's plugin channels are
- * closing, counted together. */
+/* No attempt begins while more of the peer's attempts are closing than CLOSING_MAX times the number
+ * of its plugin channels. */
 #define CLOSING_MAX 4u
 #define LATE_TEXT "its setup takes too long; it may come up later"
 
@@ -57,12 +57,13 @@ static bool any_slot_told(const struct engine_peer *peer)
 	return false;
 }
 
-/* Lets the peer come up without the channel, records why, and logs it once. If `late` is true, the
- * setup has not failed but takes long, and the channel may still come up. */
+/* Lets the peer come up without the channel, records why, and logs it unless a failure of the
+ * channel was logged already. If `late` is true, the setup has not failed but takes long, and the
+ * channel may still come up. */
 static void slot_give_up(struct engine_peer *peer, struct comms_slot *slot, const char *why,
 			 bool late)
 {
-	/* Only the first channel of the peer is logged at WARN. */
+	/* WARN is only for the peer's first late channel and for its first failed one. */
 	bool again = late ? comms_given_up(peer) : any_slot_told(peer);
 
 	link_lock(&peer->link);
@@ -221,9 +222,13 @@ tcpx_status comms_guide(struct engine_peer *peer, uint32_t channel, uint32_t epo
 	return TCPX_OK;
 }
 
-/* Handles a COMM frame that arrived on the control link. LOST and FAILED frames carry a reason as
- * text, and LISTEN frames the handle to connect to. A frame of a new attempt begins that attempt.
- * Other frames than LOST and FAILED are ignored if their attempt has ended. */
+/*
+ * Handles a COMM frame that arrived on the control link. As text, LOST frames carry a reason or
+ * message counts, and FAILED frames a reason. LISTEN frames carry the handle to connect to.
+ *
+ * A LISTEN, CONNECT or READY frame begins its attempt if the attempt is new; it is ignored if the
+ * attempt has ended.
+ */
 tcpx_status comms_frame(struct engine_peer *peer, const struct frame *frame, const void *payload)
 {
 	bool failed = frame->key == FRAME_COMM_FAILED;
@@ -246,7 +251,7 @@ tcpx_status comms_frame(struct engine_peer *peer, const struct frame *frame, con
 			comms_lost_there(peer, (uint32_t)frame->linear, why);
 		return TCPX_OK;
 	}
-	if (failed && !frame->epoch) { /* epoch 0: the peer does not try at all */
+	if (failed && !frame->epoch) { /* epoch 0: no attempt; the peer gives the channel up */
 		slot_give_up(peer, slot, why, false);
 		return TCPX_OK;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Leader and followers: a waiting thread, the leader, polls priority channels itself while their
- * worker sleeps, so that a short exchange costs one wake-up instead of two. Any other event that
+ * Leader and followers: a waiting thread, the leader, polls priority channels itself, in place of
+ * their worker, so that a short exchange costs one wake-up instead of two. Any other event that
  * ends the wait is signalled through the leader's eventfd.
  */
 #include <poll.h>
@@ -57,8 +57,8 @@ static void lead_silence(struct engine_lead *lead)
 	(void)!read(lead->fd, &count, sizeof(count));
 }
 
-/* Puts the leader back into the session's list of unused ones. No other thread may be able to
- * signal the leader any more. */
+/* Puts the leader back into the session's list of unused ones. The caller has made sure that no
+ * other thread signals the leader any more. */
 static void lead_give(struct engine_session *session, struct engine_lead *lead)
 {
 	if (atomic_exchange(&lead->rung, 0))
@@ -91,8 +91,8 @@ void leads_free(struct engine_session *session)
 }
 
 /* Makes the calling thread the rx owner of a peer's priority channel. Returns false if the peer has
- * no such channel or another thread is the rx owner. The caller must call prio_give() at the
- * end. */
+ * no such channel, or if the channel is stopped or has another rx owner. The caller must call
+ * prio_give() at the end. */
 static bool prio_take(struct engine_peer *peer, struct engine_chan **out_chan)
 {
 	struct engine_chan *chan;
@@ -145,8 +145,7 @@ static uint32_t prios_take(struct engine_session *session, struct engine_peer *p
 	return n;
 }
 
-/* Receives once on each of the priority channels, and runs the work that the arrived frames
- * caused. */
+/* Receives on each of the priority channels, and runs the work that the arrived frames caused. */
 static void prios_poll(struct engine_chan **prios, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {

@@ -12,8 +12,8 @@
  * *where.
  *
  * Returns true if done(arg) is true or the deadline has passed. Returns false if this thread could
- * not receive on any channel, another leader is in *where, or a channel failed; the caller must
- * then wait in another way.
+ * not receive on any channel, another leader is in *where, memory or descriptors are short, or a
+ * channel failed; the caller must then wait in another way.
  */
 bool lead_wait(struct engine_session *session, struct engine_peer *peer, struct engine_lead **where,
 	       pthread_mutex_t *where_lock, bool (*done)(void *arg), void *arg,

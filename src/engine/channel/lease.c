@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Leases that outlive their channel. If the peer is still reading memory that the channel had lent
- * when the channel is stopped, that memory stays in use (deregister returns ERR_BUSY) until the
- * peer has read it or its process is gone. This is rare.
+ * Leases that outlive their channel. When a channel is stopped, the peer may still be reading
+ * memory that the channel lent. That memory then stays in use (deregister returns ERR_BUSY) until
+ * the peer has read it or its process is gone. This is rare.
  */
 #include "base/error.h"
 #include "engine/channel/chan_calls.h"

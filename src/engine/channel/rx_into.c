@@ -44,7 +44,7 @@ static bool rx_hold_region(struct chan_rx *rx, struct mem_region *region, uint64
 }
 
 /* Adds one destination piece of the chunk: checks key, rights and range, and keeps the region in
- * use. Returns OK, the status with which the chunk is refused, or ERR_NO_MEMORY. */
+ * use. Returns OK, or the status with which the chunk is refused. */
 static tcpx_status rx_add_piece(struct engine_chan *chan, uint64_t key, uint64_t offset,
 				uint64_t length)
 {
@@ -122,7 +122,7 @@ static tcpx_status rx_into_regions(struct engine_chan *chan, const uint8_t *tabl
 	} else {
 		wire_table_open(&reader, table, bytes);
 		while ((more = wire_table_next(&reader, &key, &offset, &length)) > 0) {
-			/* after a refusal the rest of the table is read to check its form only */
+			/* after a refusal the rest of the table is read only to check its form */
 			if (length > frame->payload_bytes - sum || ++pieces > CORE_PIECES_MAX)
 				return TCPX_ERR_PROTOCOL;
 			sum += length;

@@ -5,10 +5,10 @@
 
 #include "engine/channel/chan_calls.h"
 
-/* Called by the rx owner after core_rx_begin(): sets rx->iov to the destination, or sends the
- * payload to scratch and sets rx->verdict to the reason. `table` is the frame's table in the
- * receive buffer. If the returned status is negative, the channel ends; with ERR_PROTOCOL the peer
- * ends, too. */
+/* Called by the rx owner after core_rx_begin(): prepares the destination of the payload (rx->iov,
+ * rx->stage), or sends the payload to scratch; if the chunk is refused, rx->verdict is the reason.
+ * A READ_REQ is handed to serve_list() instead. `table` is the frame's table in the receive buffer.
+ * If the returned status is negative, the channel ends; with ERR_PROTOCOL the peer ends, too. */
 tcpx_status rx_into(struct engine_chan *chan, const uint8_t *table);
 
 /* Releases the regions that the chunk is written to. */

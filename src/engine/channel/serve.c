@@ -10,7 +10,7 @@
 #include "wire/table.h"
 
 /* A checked copy of the part of a READ's segment list that one frame carries, with references to
- * the regions of the list. The copy lives until the bytes are sent and acknowledged. */
+ * the regions of the list. The copy lives until the read response has ended. */
 struct served {
 	struct core_resp resp;
 	struct engine_peer *peer;
@@ -154,8 +154,8 @@ tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table)
 	link_lock(&peer->link);
 	if (served && !peer->link.core.dead) {
 		core_resp_start(&peer->link.core, &served->resp);
-		/* If a region was deregistered before core_resp_start(), that did not stop this
-		 * read response. */
+		/* A region may have been deregistered before core_resp_start(), when the core did
+		 * not know this read response yet. */
 		if (served_retired(served))
 			core_resp_stop(&peer->link.core, &served->resp, TCPX_ERR_REMOTE_KEY);
 	} else if (served) {

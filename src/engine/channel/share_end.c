@@ -90,8 +90,8 @@ static bool share_lease_release(struct reap_item *item, int64_t now_ns)
 }
 
 /* Called when the peer was declared dead: frees the share, or leaves it to the reaper if the peer's
- * process still reads the memory. That process may read until it reports that it no longer does, or
- * until it ends. */
+ * process may still read the memory. That process may read until it reports that it no longer does,
+ * or until it ends. */
 static void share_orphan(struct engine_share *share)
 {
 	int fd;
@@ -109,9 +109,8 @@ static void share_orphan(struct engine_share *share)
 	reaper_add(&share->reap, share_lease_release);
 }
 
-/* Takes the next mapping from `maps`, the mappings that existed when the peer died, and revokes it.
- * A mapping in use is closed by the thread that ends the last use. Returns false if `maps` is
- * empty. */
+/* Takes the next mapping from `maps` and revokes it. Closes or frees a mapping that is not in use;
+ * one in use is closed by the thread that ends the last use. Returns false if `maps` is empty. */
 static bool map_orphan(struct engine_peer *peer, struct list_node *maps)
 {
 	struct engine_map *map = NULL;

@@ -2,7 +2,7 @@
 /*
  * READs and WRITEs without data frames. All memory of the peer that the request names is mapped in
  * this process, so a local GPU copies the bytes and the peer's threads do nothing. The peer can
- * deregister its memory only after the last copy, because a mapping in use keeps the lease
+ * deregister its memory only after the last copy, because it gets no GONE while a mapping is in use
  * (share.h).
  */
 #ifndef ENGINE_PATH_DIRECT_H
@@ -11,8 +11,8 @@
 #include "engine/link/engine.h"
 
 /* Called at the post of a READ or WRITE, with link.lock held and peer->shared not NULL. Returns
- * true if this end can copy the bytes itself. Then request->way.direct holds the prepared copies,
- * which are not started yet. */
+ * true if this end can copy the bytes itself. Then request->way.direct holds a stage for the
+ * copies, which are not made yet. */
 bool direct_begin(struct engine_request *request);
 /* Called with link.lock held, after the core has accepted the request (`status` is OK) or refused
  * it. Lets the copies start when link.lock is released, or undoes direct_begin(). Does nothing if

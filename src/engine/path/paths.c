@@ -180,7 +180,7 @@ uint32_t path_map(const struct core_segs *segs, struct core_cursor *at, uint64_t
 	return n;
 }
 
-/* The segment list still exists: the core keeps it as long as the frame is not aborted. */
+/* The segment list still exists: the core keeps it until the frame has ended or is aborted. */
 void path_more(struct chan_rx *rx)
 {
 	rx->at = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the payload of a request travels: a table of paths, which are tried in order. Each end of a
- * transfer chooses a path itself. Both ends use the same enum core_path, which the frames state.
- * Paths for different kinds of memory may share one: path_stream, path_staged (CORE_PATH_STREAM).
+ * How the payload of a request travels: a table of paths, which are tried in order. A frame states
+ * its enum core_path, so both ends use the same one. Paths for different kinds of memory may share
+ * one (path_stream, path_staged: CORE_PATH_STREAM); among such paths each end chooses itself.
  */
 #ifndef ENGINE_PATH_PATHS_H
 #define ENGINE_PATH_PATHS_H
@@ -58,8 +58,8 @@ struct path_ops {
 	enum core_path core;
 	bool apart; /* the payload does not follow the header on the channel */
 
-	/* Returns whether the request may use this path. Called at each post, with link.lock held.
-	 * NULL in paths that use the stream, which `sources` and `sinks` choose for each frame. */
+	/* Returns whether the request may use this path. Called with link.lock held. NULL in paths
+	 * that use the stream: `sources` and `sinks` choose them for each frame. */
 	bool (*carries)(struct engine_request *request);
 	/* Prepares the answer to a READ. `asked` says whether the reader requests this path. `keys`
 	 * are the keys by which the reader named the regions of resp->segs. Returns ERR_REMOTE if
@@ -79,22 +79,22 @@ struct path_ops {
 	 * for PATH_INLINE and PATH_FILLED. *out_valid is true on entry; a path that is `apart`
 	 * clears it if the payload will never be sent, and the frame then counts as aborted. */
 	enum path_loaded (*load)(struct engine_chan *chan, bool *out_valid);
-	/* Sender: releases what `claim` and `load` took. Called when the transport has taken the
-	 * whole frame or will never take it. */
+	/* Sender: releases what `claim` and `load` took. Called when the payload was copied to
+	 * tx->buf, or when the transport has taken the whole frame or will never take it. */
 	void (*unload)(struct engine_chan *chan);
 
 	/* Receiver: returns whether this path takes a frame whose header has arrived. NULL stands
 	 * for yes. A path that is `apart` decides without the destination. Other paths examine the
 	 * destination, which is `segs` or, if that is NULL, rx->held. */
 	bool (*sinks)(const struct engine_chan *chan, const struct core_segs *segs);
-	/* Receiver: prepares the destination. Sets rx->iov to it, and rx->stage if copies are
-	 * needed when the frame is complete. `sources` is the part of the frame's table that says
-	 * where the payload is; its length is `bytes`. ERR_PROTOCOL ends the peer; any other error
-	 * refuses only the chunk. */
+	/* Receiver: prepares the destination. Sets rx->iov to it, unless `apart`, and rx->stage if
+	 * copies are needed when the frame is complete. `sources` is the part of the frame's table
+	 * that says where the payload is; its length is `bytes`. ERR_PROTOCOL ends the peer; any
+	 * other error refuses only the chunk. */
 	tcpx_status (*receive)(struct engine_chan *chan, const struct core_segs *segs,
 			       const uint8_t *sources, uint32_t bytes);
-	/* Receiver: starts the remaining copies by copies_start(), after core_rx_end() was called
-	 * for the chunk. The copies end with stage_commit_done(). */
+	/* Receiver: starts the remaining copies, at once or later, by copies_start(). Called after
+	 * core_rx_end() for the chunk. The copies end with stage_commit_done(). */
 	void (*commit)(struct engine_chan *chan, struct engine_stage *stage);
 	/* Called instead of `commit` if the chunk was refused or aborted, or needs no copies. */
 	void (*discard)(struct engine_chan *chan);
@@ -110,7 +110,7 @@ void path_choose(struct engine_request *request);
 tcpx_status path_serve(struct engine_peer *peer, struct core_resp *resp, const struct frame *frame,
 		       const uint64_t *keys);
 void path_forget(struct engine_peer *peer, struct mem_region *region); /* link.lock held */
-/* Each of these functions calls the member of path_extra with the same name, in all paths. */
+/* Each function calls the member of path_extra with the same name, in all paths that have it. */
 void path_start(struct engine_runtime *runtime);
 void path_stop(struct engine_runtime *runtime);
 void path_registered(struct engine_session *session, uint64_t region);

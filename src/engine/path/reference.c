@@ -95,9 +95,9 @@ struct recent_maps {
 	struct engine_map *at[RECENT];
 };
 
-/* Returns the mapping `id` for a source piece. Returns NULL if the mapping is not open, or the
- * piece exceeds it. A mapping that is not in `recent` is appended to stage->maps and its use is
- * counted, so that stage->maps may list one mapping more than once. */
+/* Returns the mapping `id` for a source piece. Returns NULL if the mapping is not open or is
+ * revoked, or if the piece exceeds it. A mapping that is not in `recent` is appended to stage->maps
+ * and its use is counted, so that stage->maps may list one mapping more than once. */
 static struct engine_map *map_use(struct engine_peer *peer, struct engine_stage *stage,
 				  struct recent_maps *recent, uint64_t id, uint64_t offset,
 				  uint64_t length)

@@ -215,7 +215,7 @@ static bool by_reference_pays(const struct core_segs *segs, bool lists)
 }
 
 /* Whether this end copies all bytes of the request itself, without data frames. If true,
- * direct_begin() has prepared the copies. The caller holds link.lock. */
+ * direct_begin() has prepared the request. The caller holds link.lock. */
 static bool goes_direct(struct engine_request *request)
 {
 	uint32_t right = request->xfer.op == TCPX_OP_WRITE ? TCPX_RIGHT_WRITE : TCPX_RIGHT_READ;
@@ -242,7 +242,7 @@ static bool copier_takes_lists(const struct engine_request *request)
 	case TCPX_OP_SEND:
 		return table && table->peer_lists;
 	case TCPX_OP_RECV:
-		return true; /* the sender decides, because it knows this end's answer */
+		return true; /* the sender decides this, because it knows this end's answer */
 	default:
 		return share_moves_lists();
 	}

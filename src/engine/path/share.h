@@ -4,8 +4,8 @@
  * maps it and answers. After that, chunks of the region carry their location instead of their
  * bytes. docs/design/local.md has the rules.
  *
- * Invariant: a share has an io reference of its region from the offer until the peer has sent GONE,
- * or is dead and no longer reads. So a deregister of the region waits for the peer, too.
+ * Invariant: a share has an io reference of its region until the offer is given up, the peer has
+ * sent GONE, or the peer is dead and no longer reads. So a deregister waits for the peer, too.
  */
 #ifndef ENGINE_PATH_SHARE_H
 #define ENGINE_PATH_SHARE_H
@@ -23,8 +23,8 @@ enum share_state {
 	SHARE_REVOKED,	 /* REVOKE was sent, and the peer has not answered GONE */
 };
 
-/* A local region that is offered to the peer. Guarded by link.lock; after the peer's death only the
- * control thread uses it. */
+/* A local region that is offered to the peer. Guarded by link.lock. After the peer's death only the
+ * control thread uses it, or the thread of an export under way. */
 struct engine_share {
 	struct mem_share job;  /* must be the first member */
 	struct list_node node; /* in engine_shares.out */
@@ -73,8 +73,8 @@ struct engine_shares {
 	struct engine_map *last;   /* the mapping that share_map_find() found last */
 };
 
-/* Called at each post, with link.lock held: returns whether the request goes by reference or
- * direct. Offers the request's regions that the peer has not mapped. */
+/* Called at each post, with link.lock held: returns whether the request may go by reference or
+ * direct. Offers those regions of a WRITE or SEND that the peer has not mapped. */
 bool share_carries(struct engine_request *request);
 /* Called by the rx owner, with no lock held, for an arriving chunk of a WRITE. Offers the chunk's
  * destination, so that the peer can copy the bytes of later WRITEs itself (direct.h). */
@@ -115,8 +115,8 @@ struct engine_chan *share_chan(struct engine_peer *peer); /* link.lock; no refer
 void share_due(struct engine_share *share);  /* link.lock; lets share_run() take the next step */
 void share_free(struct engine_share *share); /* control thread, or the thread of the export */
 void share_map_put(struct engine_map *map);  /* ends a use of the mapping; no lock held */
-/* Returns true if the mapping is revoked and not used. Then the caller must call share_map_close()
- * after unlocking. link.lock held. */
+/* Returns true if the mapping was open and is revoked and not used. Then the caller must call
+ * share_map_close() after unlocking. link.lock held. */
 bool share_map_idle(struct engine_map *map);
 void share_map_close(struct engine_map *map); /* no lock held */
 void share_map_free(struct engine_map *map);  /* frees a mapping that is not open; no lock held */

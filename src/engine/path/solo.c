@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Solo transfers. A transfer with no other under way spends more time on wake-ups than on its
- * bytes. The threads that serve priority channels are awake, or are the waiting threads themselves.
- * So a transfer that is alone in its session, as were the last transfers of its link, may use the
- * priority channel up to a larger size. The thread that posts a WRITE of this sort sends its first
- * part itself.
+ * bytes. The threads that serve priority channels are often awake, or are the waiting threads
+ * themselves. So a transfer that is alone in its session, as were the last transfers of its link,
+ * may use the priority channel up to a larger size. The thread that posts such a WRITE sends the
+ * WRITE's first part itself.
  *
  * One worker serves all priority channels of the process, and it must not do the work of the other
- * workers. So there are two turns in the process, one for posted and one for answered transfers. A
- * solo transfer must hold its turn, which only one transfer can have at a time. Transfers by
- * reference need no turn, because their frames carry no payload.
+ * workers. So there are two turns in the process, one for posted and one for answered transfers.
+ * Each turn belongs to at most one transfer at a time, and a solo transfer uses the priority
+ * channel only while it has one. Transfers by reference need no turn, because their frames carry no
+ * payload.
  */
 #include "engine/path/solo.h"
 
 #define SOLO_BYTES (256u << 10)	 /* largest solo transfer on the priority channel */
 #define WATCHED_BYTES (1u << 20) /* the same while an application polls; also the largest answer */
 #define REF_BYTES (256ull << 20) /* the same by reference; later frames wait for its copies */
-#define SENT_BYTES (1u << 20)	 /* largest WRITE that the posting thread helps to send */
-/* Number of posts without another transfer that precede a solo transfer. Without this rule the
- * first transfer of a burst would be solo. */
+/* largest WRITE, not by reference, that the posting thread helps to send */
+#define SENT_BYTES (1u << 20)
+/* Number of posts with no other transfer under way that precede a solo transfer. Without this rule
+ * the first transfer of a burst would be solo. */
 #define STREAK 3
 
 /* Takes the turn of posted or of answered transfers. Returns false if another transfer has it. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Payloads in memory that no socket call can access, such as a GPU's. The sender copies them into
- * slices of host memory first, and sends the slices. The receiver reads them into slots of host
- * memory, and copies them to their destination from there.
+ * staging first, and sends them from there. The receiver reads them into staging slots, and copies
+ * them to their destination from there.
  */
 #include "base/error.h"
 #include "engine/link/hold.h"
@@ -32,8 +32,8 @@ static void staged_fill_done(struct stage_copies *copies, tcpx_status status)
 	struct engine_peer *peer = stage->peer;
 
 	link_lock(&peer->link);
-	/* chan->tx.orphan is this stage's as long as the channel is sending the frame, whose
-	 * payload the slot then lacks. */
+	/* While the channel is sending this frame, chan->tx.orphan is this stage's. A failed
+	 * copy left the slot without the payload, so the frame is aborted. */
 	if (status != TCPX_OK && chan->tx.orphan == &stage->orphan) {
 		chan->tx.aborted = true;
 		core_tx_spoiled(&peer->link.core, chan->index, status);
