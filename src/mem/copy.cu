@@ -6,8 +6,8 @@
  * The bus to host memory limits the speed, so the work is divided along the slot: a block gets a
  * range of the slot, a warp gets runs of 16-byte words in this range, and a thread copies aligned
  * words. Pieces in GPU memory may have any alignment; the bytes are shifted into place in
- * registers. A word that spans the end of a piece is copied byte by byte. copy_abi.h documents the
- * interface, docs/design/gpu.md the reasons for the order of the words.
+ * registers. A word at the beginning or end of a piece may be copied byte by byte. copy_abi.h
+ * documents the interface, docs/design/gpu.md the reasons for the order of the words.
  */
 #include "mem/copy_abi.h"
 #include "mem/verdict.cuh"

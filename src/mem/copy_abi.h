@@ -69,9 +69,10 @@ struct mem_copy_state {
 /*
  * The only parameter of the kernels, passed by value. Addresses are GPU addresses. A position is
  * the offset of a byte from the 128-byte line that holds the first byte of the slot. So a position
- * that is a multiple of 16 is an aligned address, and no two blocks write to the same line of host
- * memory. Block b copies the positions from `begin` + b * `share` up to the first position of the
- * next block; the last block ends at `end`. mem_copy_plan fills in all fields after `serial`.
+ * that is a multiple of 16 is an aligned address. `begin` and `share` are multiples of 128, so no
+ * two blocks write to the same line of host memory. Block b copies the positions from `begin` + b *
+ * `share` up to the first position of the next block; the last block ends at `end`. mem_copy_plan
+ * fills in all fields after `serial`.
  *
  * The aligned 16-byte words that contain bytes of the slot are readable as a whole. Bytes of the
  * slot outside of pieces are never written, and GPU memory outside of pieces is neither read nor

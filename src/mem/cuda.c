@@ -10,7 +10,7 @@
 /* The attributes of an address as the driver reports them. All are 0 if the driver does not know
  * the address. */
 struct pointer {
-	cuda_ctx ctx; /* NULL for memory of a pool and for memory mapped with cuMemMap */
+	cuda_ctx ctx; /* NULL for memory of a CUDA memory pool or mapped with cuMemMap */
 	unsigned type;
 	unsigned long long id; /* id of the allocation */
 	int managed, ordinal, mapped;
@@ -79,8 +79,8 @@ static tcpx_status pointer_kind(const struct sys_cuda_gpu *gpu, const void *addr
 	return TCPX_OK;
 }
 
-/* Checks that the device may read and write the memory. Memory without a context is inaccessible
- * until the application calls cuMemSetAccess or cuMemPoolSetAccess. */
+/* Checks that the device may read and write the memory. Memory mapped with cuMemMap is inaccessible
+ * until the application calls cuMemSetAccess. */
 static tcpx_status check_access(const struct sys_cuda_gpu *gpu, cuda_ptr at)
 {
 	int flags = 0;
@@ -190,16 +190,16 @@ static tcpx_status cuda_probe(void *addr, uint64_t length, uint32_t device, uint
 		return status;
 	status = memory_check(gpu, addr, length, out_id);
 	if (status == TCPX_OK)
-		/* the owner thread takes a reference to the device; the one taken above is
-		 * dropped */
+		/* the owner thread holds its own reference to the device; the one taken above is
+		 * dropped below */
 		status = mem_cuda_owner_start(device);
 	sys_cuda_put(gpu);
 	return status;
 }
 
-/* See mem_kind.same. Only CUDA_ERR_INVALID_VALUE means that the memory was freed. Other driver
- * errors (a broken context, the end of the process) say nothing about the memory. The memory then
- * counts as unchanged, and the copy that follows fails and reports the error. */
+/* See mem_kind.same. Of the driver's errors, only CUDA_ERR_INVALID_VALUE means that the memory was
+ * freed. The others (a broken context, the end of the process) say nothing about the memory. The
+ * memory then counts as unchanged, and the copy that follows fails and reports the error. */
 static int cuda_same(void *addr, uint64_t length, uint32_t device, uint64_t id)
 {
 	unsigned long long now = 0;
@@ -248,8 +248,8 @@ static void *cuda_slot_alloc(size_t bytes, uint32_t device)
 }
 
 /* See mem_kind.slot_leave. Keeps the slot; the owner thread of the device frees it when the thread
- * ends. If no owner thread runs (in a forked child, or because it has just ended), frees the slot
- * at once. */
+ * ends. If no owner thread runs (in a forked child, or because it has just ended) or the device is
+ * broken, frees the slot at once. */
 static void cuda_slot_leave(void *slot, size_t bytes, uint32_t device)
 {
 	if (!mem_cuda_owner_runs(device)) {

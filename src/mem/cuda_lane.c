@@ -18,8 +18,8 @@
 /* most bytes of a group that is issued while no other group is under way; few, so that it ends
  * early */
 #define FIRST_BYTES (1ull << 20)
-#define MOVE_CALLS 2u		  /* like ENGINE_CALLS, for moves between GPUs */
-#define MOVE_BYTES (128ull << 20) /* like GROUP_BYTES, for moves between GPUs */
+#define MOVE_CALLS 2u		  /* like ENGINE_CALLS, for moves */
+#define MOVE_BYTES (128ull << 20) /* like GROUP_BYTES, for moves */
 /* if nothing has happened in a lane for this long, the driver is asked whether a group has ended */
 #define ASK_NS (100 * CLOCK_MS_NS)
 
@@ -145,7 +145,7 @@ static struct cuda_launch *lane_launch(struct cuda_lane *lane)
 }
 
 /* Removes the next group of copies from the queue and issues it. Uses the kernels if the copy
- * engine would need many calls. */
+ * engine would need many calls, or if TCPX_GPU_COPY=kernel. */
 static void group_issue(struct cuda_lane *lane, int64_t now_ns)
 {
 	struct cuda_group *group = &lane->under[(lane->oldest + lane->nunder) % CUDA_LANE_GROUPS];
@@ -209,8 +209,8 @@ static cuda_result way_query(const struct cuda_lane *lane, struct lane_stream *w
 	return result;
 }
 
-/* Returns 1 if the group has ended. Also asks the driver if the stream will not write the group's
- * number, or if nothing has happened in the lane for ASK_NS. */
+/* Returns 1 if the group has ended. If the stream will not write the group's number, or if nothing
+ * has happened in the lane for ASK_NS, asks the driver, too. */
 static int group_poll(struct cuda_lane *lane, struct cuda_group *group, int64_t now_ns)
 {
 	cuda_result result;
@@ -226,8 +226,8 @@ static int group_poll(struct cuda_lane *lane, struct cuda_group *group, int64_t 
 	return result == CUDA_OK;
 }
 
-/* Removes the oldest group, which must have ended, and returns its copies. The caller must then
- * call `done` of each copy. */
+/* Removes the oldest group, which must have ended or be in a dead stream, and returns its copies.
+ * The caller must then call `done` of each copy. */
 static struct mem_copy *group_take(struct cuda_lane *lane, int64_t now_ns)
 {
 	struct cuda_group *group = &lane->under[lane->oldest];

@@ -21,7 +21,8 @@
  * to keep the copy engine busy: one can run while the host ends the other. */
 #define CUDA_LANE_GROUPS 2
 
-/* Directions: into GPU memory, out of it, and from another GPU's memory into it (a move). */
+/* Directions: from a slot into GPU memory, from there into a slot, and from any memory that the GPU
+ * can read into its own (a move). */
 enum { CUDA_LANE_IN = 0, CUDA_LANE_OUT, CUDA_LANE_MOVE, CUDA_LANES };
 
 /* One of the two streams of a lane, and the numbers of the groups issued to it. */
@@ -88,11 +89,11 @@ extern int64_t mem_lane_patience_ns;
 tcpx_status mem_lane_open(struct cuda_lane *lane, const struct sys_cuda *api,
 			  const struct mem_cuda_kernels *kernels, void *memory, cuda_ptr memory_at,
 			  _Atomic uint32_t *pending, int priority);
-/* Changes an opened lane to one for moves between GPUs. Returns 1 if the lane has a kernel for
- * lists of pieces. */
+/* Changes an opened lane to one for moves. Returns 1 if the lane has a kernel for lists of
+ * pieces. */
 int mem_lane_moves(struct cuda_lane *lane);
-/* If nothing is under way in the lane, makes a driver call without effect on each of its streams,
- * because the driver's first call after an idle time is slow. */
+/* If nothing is under way in the lane, calls the driver once per stream, without effect, because
+ * the driver's first call after an idle time is slow. */
 void mem_lane_warm(struct cuda_lane *lane);
 void mem_lane_close(struct cuda_lane *lane);
 

@@ -67,9 +67,9 @@ struct cuda_launch *mem_launcher_slot(struct cuda_launcher *launcher);
 
 /* Copies the list from `first` on, sorted by slot address, by one or several kernel launches, which
  * `launch` stands for. `calls` is the number of calls that the copy engine would need. Returns
- * MEM_LAUNCH_NONE if more than a quarter as many kernel launches are needed; UINT32_MAX means no
- * such limit, and a launcher of moves ignores `calls`. Unless the result is MEM_LAUNCH_NONE,
- * `launch` is busy afterwards. */
+ * MEM_LAUNCH_NONE also if more than `calls` / 4 launches are needed; a launcher of moves ignores
+ * `calls`, and UINT32_MAX sets no limit. Unless the result is MEM_LAUNCH_NONE, `launch` is busy
+ * afterwards. */
 enum mem_launch_result mem_launch_put(struct cuda_launcher *launcher, struct cuda_launch *launch,
 				      const struct mem_copy *first, uint32_t calls);
 

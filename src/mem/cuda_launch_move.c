@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of pieces for the move kernel: a group of copies from other GPUs becomes one launch. */
+/* Lists of pieces for the move kernel: a group of moves becomes one launch. */
 #include "mem/cuda_launch.h"
 
 #include "base/error.h"

@@ -17,8 +17,8 @@
 
 #define OWNERS MEM_CUDA_DEVICES
 #define SPINS_UNDER 4 /* spin_ns is multiplied by this while copies are under way */
-#define SPINS_MOVE 10 /* spin_ns is multiplied by this while moves between GPUs are under way */
-#define SPIN_BUSY_NS (20 * CLOCK_MS_NS) /* replaces spin_ns while sessions poll busily */
+#define SPINS_MOVE 10 /* spin_ns is multiplied by this while moves are under way */
+#define SPIN_BUSY_NS (20 * CLOCK_MS_NS) /* replaces a nonzero spin_ns while sessions poll busily */
 #define STEP_NS 50000			/* shortest sleep while copies are under way */
 #define STEP_MAX_NS 1000000		/* longest sleep while copies are under way */
 #define LATE_NS (20 * CLOCK_MS_NS)	/* sleep while only aborted launches are under way */
@@ -45,11 +45,12 @@ struct cuda_owner {
 	_Atomic int64_t roused_ns; /* until this time the thread stays awake and waits for copies */
 	/* bit i is set if copies are expected in lane i; owner_warm clears the bit */
 	_Atomic uint32_t roused;
-	_Atomic uint32_t pending; /* accepted copies whose `done` has not returned */
+	/* accepted copies whose `done` has not returned, and aborted launches in a stream */
+	_Atomic uint32_t pending;
 	/* `state` is an enum owner_state; `stop` is 1 if the thread must end */
 	_Atomic int state, stop;
-	/* the status of all copies of a broken device, written after `error`; 0 if the device
-	 * works */
+	/* the status with which copies fail because the device is broken, written after `error`; 0
+	 * if it works */
 	_Atomic int broken;
 	_Atomic int lists; /* whether the lane for moves has a kernel for lists of pieces */
 	tcpx_error error;  /* why the device is broken, or why the thread did not start */
@@ -104,7 +105,7 @@ static void owners_first(void)
 	fork_err = pthread_atfork(NULL, NULL, owners_forked);
 }
 
-/* Wakes the owner thread if owner->sleeping has one of `bits`, so that the thread sleeps. */
+/* Wakes the owner thread if it sleeps and owner->sleeping has one of `bits`. */
 static void owner_wake(struct cuda_owner *owner, uint32_t bits)
 {
 	if (atomic_load(&owner->sleeping) & bits && atomic_exchange(&owner->sleeping, 0))
@@ -129,8 +130,8 @@ static void owner_close(struct cuda_owner *owner)
 	owner->gpu = NULL;
 }
 
-/* Loads the copy kernels. Returns 0 if there are none; the copy engine then copies scattered memory
- * piece by piece. */
+/* Loads the copy kernels. Returns 0 if none are loaded; the copy engine then copies scattered
+ * memory piece by piece. */
 static int owner_kernels(struct cuda_owner *owner)
 {
 	uint64_t copies = config_u64(CONFIG_GPU_COPY);
@@ -203,8 +204,8 @@ static tcpx_status owner_open(struct cuda_owner *owner)
 	return status;
 }
 
-/* Marks the device as broken. From now on every copy ends with an error: a queued copy at once, a
- * copy in a stream when the stream reports the error. */
+/* Marks the device as broken. From now on a queued copy ends with an error at once; a copy in a
+ * stream ends when the stream has passed it or reports the error. */
 static void owner_break(struct cuda_owner *owner, cuda_result result)
 {
 	tcpx_status status = sys_cuda_error(result, "GPU is of no more use to this process");
@@ -238,7 +239,7 @@ static unsigned owner_round(struct cuda_owner *owner, int64_t now_ns)
 	return moved;
 }
 
-/* Makes a driver call without effect on each lane in which copies are expected, because the
+/* Calls the driver, without effect, for each lane in which copies are expected, because the
  * driver's first call after an idle time takes 50 us or more. */
 static void owner_warm(struct cuda_owner *owner)
 {
@@ -249,8 +250,8 @@ static void owner_warm(struct cuda_owner *owner)
 			mem_lane_warm(&owner->lanes[i]);
 }
 
-/* Sleeps until a copy is pushed to a lane that can issue a group, until the thread is asked to end,
- * or until the deadline. A negative deadline means none. */
+/* Sleeps until a copy is pushed to a lane that can issue a group, until the thread is roused or
+ * asked to end, or until the deadline. A negative deadline means none. */
 static void owner_sleep(struct cuda_owner *owner, int64_t deadline_ns)
 {
 	uint32_t mark = deadline_ns < 0 ? ASLEEP | IDLE : ASLEEP;
@@ -308,7 +309,8 @@ static void owner_wait(struct cuda_owner *owner, int64_t now_ns, int64_t quiet_n
 		sys_cpu_relax();
 		return;
 	}
-	/* the end of a copy is noticed late by an eighth of the wait, within the limits below */
+	/* the end of a copy is noticed late by at most an eighth of the wait, within the limits
+	 * below */
 	step_ns = waited_ns / 8;
 	if (step_ns < STEP_NS)
 		step_ns = STEP_NS;

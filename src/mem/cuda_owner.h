@@ -28,8 +28,8 @@ tcpx_status mem_cuda_owner_start(uint32_t device);
  * and `done` is not called. Any thread. */
 tcpx_status mem_cuda_owner_push(struct mem_copy *copy, int to_slot);
 
-/* Queues a move from another GPU: like mem_cuda_owner_push with `to_slot` 0, but copy->slot may be
- * any address that the device can read. */
+/* Queues a move: like mem_cuda_owner_push with `to_slot` 0, but copy->slot may be any address that
+ * the device can read. */
 tcpx_status mem_cuda_owner_move(struct mem_copy *copy);
 
 /* Wakes the owner thread of the device, because copies in this direction will follow soon: see

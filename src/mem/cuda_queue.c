@@ -163,7 +163,7 @@ static int is_contiguous(const struct front *front, uint32_t place)
 	return (uint8_t *)a->slot + a->bytes == (uint8_t *)b->slot;
 }
 
-/* Copies with contiguous slots, none of which is in the group yet. */
+/* Copies that are not in the group yet and whose slots are contiguous. */
 struct stretch {
 	uint32_t begin, end; /* the copies have places begin .. end - 1 */
 	uint32_t oldest;     /* age of its oldest copy */
@@ -192,8 +192,7 @@ static struct stretch stretch_at(const struct front *front, uint32_t begin)
  * Returns the stretch to take next; its `bytes` is 0 if none is left. If `must` is set, returns the
  * stretch that has the oldest copy of the queue. Otherwise returns the longest stretch and, among
  * equally long ones, the one with the oldest copy. All stretches of at least a quarter of `group`
- * bytes count as equally long. Age decides among these, because the bytes of a stream are sent in
- * order.
+ * bytes count as equally long. Age decides among these, because a channel sends its bytes in order.
  */
 static struct stretch stretch_next(const struct front *front, uint64_t group, int must)
 {

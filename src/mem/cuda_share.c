@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory of another session on this host: makes and opens handles, and copies out of the memory
- * (moves). */
+/* GPU memory shared by the sessions of one host: makes and opens handles, and copies out of the
+ * memory (moves). */
 #include "mem/cuda_share.h"
 
 #include <pthread.h>
@@ -162,15 +162,15 @@ static tcpx_status share_export(struct mem_share *share)
 }
 
 /* Returns TCPX_OK if the GPU can read memory of the source GPU, over the bus or NVLink. Also
- * returns TCPX_OK if the source GPU is not visible to this process, so that this cannot be checked.
- * Otherwise returns ERR_UNSUPPORTED. */
+ * returns TCPX_OK if the source GPU is not visible to this process, because nothing can be checked
+ * then. Otherwise returns ERR_UNSUPPORTED. */
 static tcpx_status check_peers(const struct sys_cuda_gpu *gpu, uint32_t source)
 {
 	cuda_device other;
 	int can = 0;
 
 	if (source == NOWHERE || source == gpu->ordinal)
-		/* if the source is not visible, the driver reports an error later */
+		/* an invisible source that cannot be read makes a driver call fail later */
 		return TCPX_OK;
 	if (gpu->api->device_get(&other, (int)source) == CUDA_OK &&
 	    gpu->api->device_can_access(&can, gpu->device, other) == CUDA_OK && can)
@@ -180,8 +180,8 @@ static tcpx_status check_peers(const struct sys_cuda_gpu *gpu, uint32_t source)
 }
 
 /* Gives a device access to memory of this process (HANDLE_PLAIN). Memory without a context (of a
- * pool, or mapped with cuMemMap) is accessible to another device only if the application allowed
- * it. The context must be current. */
+ * CUDA memory pool, or mapped with cuMemMap) is accessible to another device only if the
+ * application allowed it. The context must be current. */
 static tcpx_status open_plain(const struct sys_cuda_gpu *gpu, const struct mem_mapping *mapping)
 {
 	cuda_ptr at = mapping->handle.addr;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GPU memory of another session on this host: exports it, opens it, copies out of it. Driver calls
- * that export or open memory take up to milliseconds, so a separate thread (the sharing thread)
- * makes them. The thread is started on demand.
+ * GPU memory shared by the sessions of one host: exports it, opens it, copies out of it. Driver
+ * calls that export or open memory take up to milliseconds, so a separate thread (the sharing
+ * thread) makes them. The thread is started on demand.
  */
 #ifndef MEM_CUDA_SHARE_H
 #define MEM_CUDA_SHARE_H

@@ -15,8 +15,8 @@ struct found {
 };
 
 /* *out_mapped is 1 if cuMemRetainAllocationHandle should succeed at this address: memory is mapped
- * there that belongs neither to a context nor to a pool. Returns the driver's error. If there is no
- * memory at the address, returns CUDA_OK. */
+ * there that belongs neither to a context nor to a CUDA memory pool. Returns the driver's error. If
+ * there is no memory at the address, returns CUDA_OK. */
 static cuda_result is_mapped_at(const struct sys_cuda *api, cuda_ptr at, int *out_mapped)
 {
 	static const int names[] = {CUDA_POINTER_CONTEXT, CUDA_POINTER_MAPPED,
@@ -138,8 +138,8 @@ tcpx_status mem_cuda_map_export(const struct sys_cuda_gpu *gpu, cuda_ptr addr, u
 	return status;
 }
 
-/* Maps all memory of a descriptor and stores its address in *out_base. No device has access to the
- * memory yet. */
+/* Maps `span` bytes of the memory of a descriptor and stores their address in *out_base. No device
+ * has access to the memory yet. */
 static tcpx_status map_import(const struct sys_cuda *api, int fd, uint64_t span, cuda_ptr *out_base)
 {
 	cuda_alloc alloc = 0;

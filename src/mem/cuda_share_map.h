@@ -13,10 +13,10 @@
  * context must be current. */
 tcpx_status mem_cuda_map_export(const struct sys_cuda_gpu *gpu, cuda_ptr addr, uint64_t length,
 				uint64_t *out_offset, uint64_t *out_span, int *out_fd);
-/* Gives the device access to the mapping at *inout_base. If *inout_base is 0, first maps all memory
- * of the descriptor `fd` and stores its address in *inout_base. `fd` still belongs to the caller.
- * The driver refuses a descriptor of anything other than GPU memory, and a `span` that is longer
- * than the memory. The context must be current. */
+/* Gives the device access to the mapping at *inout_base. If *inout_base is 0, first maps `span`
+ * bytes of the memory of the descriptor `fd` and stores their address in *inout_base. `fd` still
+ * belongs to the caller. The driver refuses a descriptor of anything other than GPU memory, and a
+ * `span` that is longer than the memory. The context must be current. */
 tcpx_status mem_cuda_map_open(const struct sys_cuda_gpu *gpu, int fd, uint64_t span,
 			      cuda_ptr *inout_base);
 /* Unmaps a mapping. No move from it may be under way. The context need not be current. */

@@ -76,7 +76,7 @@ static void mapped_remove(const void *slot, uint32_t device)
 	free(it);
 }
 
-/* An unused slot that is freed later. This record lies in the slot itself, so that
+/* An unused slot that is freed or reused later. This record lies in the slot itself, so that
  * mem_cuda_slot_leave needs no other memory. */
 struct left {
 	struct left *next;

@@ -31,14 +31,14 @@ struct mem_mapping; /* a region of another session on this host, from which this
 struct mem_copy {
 	void *slot; /* staging memory for all pieces; for a move: offset of the source in `from` */
 	struct mem_mapping *from; /* move only: mapping to read, or NULL if `slot` is an address */
-	const uint64_t *sources;  /* move only: pieces' offsets from `slot`, NULL if contiguous */
+	const uint64_t *sources;  /* move only: sources' offsets from `slot`; NULL if contiguous */
 	const struct mem_piece *pieces;
 	uint32_t npieces;
 	uint32_t device;
-	int vanishing; /* 1 if system calls must copy; ERR_INVALID if a piece is not mapped */
+	int vanishing; /* 1: system calls copy; the status is ERR_INVALID if a piece is unmapped */
 	/* Called once when the copy has ended, on any thread; must be short. */
 	void (*done)(struct mem_copy *copy, tcpx_status status);
-	int more;    /* set by the kind before `done`: 1 if this thread then ends another copy */
+	int more;    /* a kind may set it: 1 if this thread ends another copy right after `done` */
 	void *owner; /* for the caller */
 	/* The following fields are for the kind only. */
 	int64_t due_ns;
@@ -49,7 +49,7 @@ struct mem_copy {
 };
 
 /* Sharing: one session exports a region and sends its handle. The other session opens the handle
- * and copies bytes out of the region. A thread of the kind carries out these operations. */
+ * and copies bytes out of the region. A thread of the kind exports, opens and closes. */
 enum mem_share_op { MEM_SHARE_EXPORT = 1, MEM_SHARE_OPEN, MEM_SHARE_CLOSE };
 
 #define MEM_HANDLE_MAX 160
@@ -78,7 +78,7 @@ struct mem_kind {
 	const char *name;
 	enum tcpx_mem_kind kind;
 	int staged; /* 1 for a staged kind, 0 for a direct one */
-	int mapped; /* 1 if the CPU can access the memory, which may lack rights and may vanish */
+	int mapped; /* 1 if the CPU can access the memory; its mappings may lack rights or vanish */
 
 	/* Checks whether this memory may be registered. On ERR_INVALID or ERR_UNSUPPORTED the last
 	 * error has the reason. *out_id distinguishes this allocation from a later one at the same
@@ -89,31 +89,31 @@ struct mem_kind {
 	 * not be touched. NULL means always 1. Any thread; takes a few microseconds at most. */
 	int (*same)(void *addr, uint64_t length, uint32_t device, uint64_t id);
 
-	/* `fill` copies pieces into the slot, `commit` the slot into pieces. They never block. On
-	 * an error (ERR_NO_MEMORY, or ERR_SYSTEM if the device is broken) nothing is started, and
-	 * `done` is not called. Any thread, also from `done`. */
+	/* `fill` copies pieces into the slot, `commit` the slot into pieces. They block only to
+	 * start the device's thread after `stop`. On an error nothing is started, and `done` is not
+	 * called. Any thread, also from `done`. */
 	tcpx_status (*fill)(struct mem_copy *copy);
 	tcpx_status (*commit)(struct mem_copy *copy);
 
 	/* Starts an operation; on an error nothing is started. NULL if memory of the kind cannot be
 	 * shared. Any thread, but not under a lock that `done` takes. */
 	tcpx_status (*share)(struct mem_share *share);
-	/* Copies from offset copy->slot of copy->from to the pieces; otherwise like `commit`. */
+	/* Like `commit`, but copies from offset `slot` of `from`, or from address `slot`. */
 	tcpx_status (*move)(struct mem_copy *copy);
-	/* Returns the mapping's address on the device; 0 if not open there yet. Any thread. */
+	/* Returns the mapping's address on the device; 0 if it is not open there. Any thread. */
 	uint64_t (*mapped_at)(const struct mem_mapping *mapping, uint32_t device);
 	/* Wakes an idle thread of the device, because copies (into slots if `to_slot` is 1) will
-	 * follow within a millisecond. NULL if no thread sleeps. Any thread, under any lock. */
+	 * follow within a millisecond. NULL if no thread needs this. Any thread, under any lock. */
 	void (*rouse)(uint32_t device, int to_slot);
-	/* Returns 1 if devices are in use, and all move small pieces as fast as large ones. */
+	/* Returns 1 if devices are in use, and each moves small pieces as fast as large ones. */
 	int (*moves_lists)(void);
 
 	/* Allocates memory for slots of this kind, pinned if needed; `slot_free` releases it. */
 	void *(*slot_alloc)(size_t bytes, uint32_t device);
 	void (*slot_free)(void *slot, size_t bytes, uint32_t device);
 	/* Releases a slot after the last session closed, directly before `stop`. The memory is
-	 * freed after `stop`, or reused by the next `slot_alloc` of this size. For kinds whose
-	 * `slot_free` may wait for other work of the device; otherwise NULL. */
+	 * freed as the device's thread ends, or reused before by a `slot_alloc` of this size. For
+	 * kinds whose `slot_free` may wait for other work of the device; otherwise NULL. */
 	void (*slot_leave)(void *slot, size_t bytes, uint32_t device);
 
 	/* Called after the last session closed. Ends threads and releases devices, at once or after
@@ -142,7 +142,7 @@ extern _Atomic int mem_busy_sessions;
 extern void (*_Atomic mem_gpu_thread)(const char *pci);
 void mem_gpu_thread_starts(const char *pci);
 
-/* Calls `stop` of every kind. The caller must make sure that no probe or copy runs. */
+/* Calls `stop` of every kind. Meanwhile no probe may run and no copy may be started. */
 void mem_kinds_stop(void);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of regions. Ids are in an array of chunks, keys in a hash table (region_key.c). One
- * rwlock guards both; io references need no lock. docs/design/memory.md has the invariants. */
+/* The table of regions. Ids are in an array that grows by SLOT_CHUNK entries, keys in a hash table
+ * (region_key.c). One rwlock guards both; io references need no lock. docs/design/memory.md has the
+ * invariants. */
 #include "mem/region.h"
 
 #include <limits.h>
@@ -22,7 +23,7 @@
 
 /* An entry of the table of ids. */
 struct slot {
-	/* generation of the slot's region or of its last one; 0 if never used */
+	/* generation of the slot's present or latest region; 0 if the slot was never used */
 	uint64_t generation;
 	struct mem_region *region;
 	uint32_t next_free; /* index of the next free slot; used while region is NULL */
@@ -38,7 +39,7 @@ struct mem_regions {
 
 #define NO_SLOT UINT32_MAX
 
-static _Atomic uint64_t serials; /* serial of the region that this process added last */
+static _Atomic uint64_t serials; /* the last serial that a region of this process got */
 
 tcpx_status mem_regions_create(struct mem_regions **out_regions)
 {
@@ -242,8 +243,9 @@ void mem_region_put(struct mem_region *region)
 
 /*
  * Takes an io reference. Either this function reads that the region is retired and fails, or
- * mem_region_quiesce reads that `io` counts the access. This holds because each side writes its own
- * variable and then reads the other's, both sequentially consistent.
+ * mem_region_quiesce reads that `io` counts the access. This holds because the one side writes `io`
+ * and then reads `retired`, while the other side writes `retired` (mem_region_retire) and then
+ * reads `io`, all sequentially consistent.
  */
 int mem_region_io_get(struct mem_region *region)
 {

@@ -55,16 +55,17 @@ enum mem_traits {
 };
 
 /* Whether the driver exports the whole pages that contain the memory. UNASKED: not known yet.
- * GIVEN: it exports them, so that a plugin may register them. REFUSED: it does not. */
+ * GIVEN: it does, or it is not asked because of TCPX_GPUDIRECT_COVER=0; a plugin may register the
+ * pages. REFUSED: it does not. */
 enum mem_cover { MEM_COVER_UNASKED = 0, MEM_COVER_GIVEN, MEM_COVER_REFUSED };
 
 struct mem_regions;
 
-/* Makes a table with a new random secret, which never leaves the table. Keys are SipHash(secret;
- * address, length, device, rights, salt); the salt is a counter, or 0 for STABLE regions. Bound
- * keys are SipHash(secret; the region's own key, salt, the peer's public key). The secret of the
- * session must not be used instead: it is in the connection info, so every peer could compute keys.
- * Returns ERR_NO_MEMORY, or ERR_SYSTEM if there are no random bytes. */
+/* Makes a table with a new random secret, which never leaves the table. A region's own key is
+ * SipHash(secret; address, length, kind, device, rights, salt); the salt is a counter, or 0 for
+ * STABLE regions. Bound keys are SipHash(secret; the region's own key, salt, the peer's public
+ * key). The secret of the session must not be used instead: it is in the connection info, so every
+ * peer could compute keys. Returns ERR_NO_MEMORY, or ERR_SYSTEM if there are no random bytes. */
 tcpx_status mem_regions_create(struct mem_regions **out_regions);
 /* Frees the table. Regions that are still referenced stay valid until their last mem_region_put. */
 void mem_regions_destroy(struct mem_regions *regions);

@@ -102,7 +102,7 @@ static void key_unlink(struct mem_keys *keys, struct mem_key *name)
 	keys->count--;
 }
 
-/* Whether a peer may use the key: the key is bound to this peer, or to none. Does not check
+/* Whether a peer may use the key: the key is bound to this peer, or is not bound. Does not check
  * rights. */
 static bool key_serves(const struct mem_key *name, const uint8_t *peer)
 {

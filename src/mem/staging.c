@@ -342,8 +342,8 @@ tcpx_status mem_staging_open(const struct mem_kind *kind, uint32_t device)
 		if (status == TCPX_OK)
 			atomic_store(&pools[direction], pool);
 	}
-	/* Both pools have got their first part before the thread starts, because the driver makes
-	 * allocations wait for each other. */
+	/* Both pools have got their first part before the thread adds parts to either, because the
+	 * driver makes allocations wait for each other. */
 	for (direction = 0; direction < 2 && status == TCPX_OK; direction++)
 		status = grow_start(atomic_load(&pools[direction]));
 	pthread_mutex_unlock(&all.lock);
@@ -418,7 +418,7 @@ static uint64_t slot_offset(const struct mem_staging *pool, const uint8_t *slot)
 }
 
 /* Takes the free slot of this order with the lowest offset; divides a larger slot if no slot of
- * this order is free. Returns NULL if no slot is free. Called under the lock. */
+ * this order is free. Returns NULL if no larger one is free either. Called under the lock. */
 static void *slot_take_order(struct mem_staging *pool, unsigned order)
 {
 	unsigned from = order;
@@ -445,8 +445,8 @@ static bool within_half(const struct mem_staging *pool, const struct mem_stager 
 	return stager->held + size <= pool->bytes / 2;
 }
 
-/* Whether a slot of this size is free, and the client may take it without exceeding half of the
- * pool. `stager` is NULL if the caller is not a client. */
+/* Whether a slot of this size or larger is free, and the client may take one of this size without
+ * exceeding half of the pool. `stager` is NULL if the caller is not a client. */
 static bool could_take(const struct mem_staging *pool, const struct mem_stager *stager,
 		       uint64_t size)
 {
@@ -475,7 +475,7 @@ static bool queue_client(struct mem_staging *pool, struct mem_stager *stager, ui
 	return lined;
 }
 
-/* Whether a client other than `stager` waits that is not patient. */
+/* Whether another client than `stager` waits with normal priority. */
 static bool others_wait(const struct mem_staging *pool, const struct mem_stager *stager)
 {
 	const struct list_node *first = pool->line.next;
@@ -524,7 +524,7 @@ void mem_staging_give(struct mem_staging *pool, void *slot, uint64_t bytes,
 }
 
 /* Returns the first client in the queue that can get its slot at present, or NULL. Skips clients
- * that hold half of the pool already: they wait until they return slots, and must not block
+ * that would exceed half of the pool: they wait until they return slots, and must not block
  * others. */
 static struct mem_stager *first_servable(struct mem_staging *pool, struct list_node *line)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Staging memory. The process has one pool for each staged kind, device and direction. A pool is
- * opened with its first 8 MiB when memory of the device is first registered. A thread allocates the
- * rest right after that. Slot sizes are powers of two (buddy system). The lowest free slot is taken
- * first, so that the memory in use stays small and in the caches.
+ * opened with its first 8 MiB when memory of the device is first registered. Right afterwards a
+ * thread allocates the pool's other parts. Slot sizes are powers of two (buddy system). Of the free
+ * slots of a size, the lowest is taken first, so that the memory in use stays small and in the
+ * caches.
  *
  * A client holds at most half of a pool. A client that gets no slot waits in a queue. A thread that
  * returns a slot asks mem_staging_offer for the next client, and lets this client try again.
@@ -25,8 +26,7 @@ enum mem_direction { MEM_OUT = 0, MEM_IN = 1 }; /* OUT: data to send; IN: receiv
 
 struct mem_staging;
 
-/* A client of one pool. The caller zeroes the struct and passes it to mem_stager_init. Only
- * staging.c accesses its fields. */
+/* A client of one pool. mem_stager_init sets all fields; only staging.c changes them. */
 struct mem_stager {
 	struct mem_staging *pool;
 	struct list_node waiting;
@@ -71,9 +71,9 @@ void mem_staging_give(struct mem_staging *pool, void *slot, uint64_t bytes,
  * caller must let the client try again. Returns NULL if there is no such client. Patient clients
  * are considered only if no other client waits. */
 struct mem_stager *mem_staging_offer(struct mem_staging *pool);
-/* Whether a client that is not patient waits, and would be helped by slots that `stager` returns.
- * They help the stager itself, and a client that may take its slot without exceeding half of the
- * pool. If `stager` is NULL, the slots may be returned by any client. */
+/* Whether slots that `stager` returns could help a waiting client that is not patient. They could
+ * help the stager itself, and any client that can take the slot for which it waits without
+ * exceeding half of the pool. If `stager` is NULL, only such clients count. */
 bool mem_staging_short(struct mem_staging *pool, const struct mem_stager *stager);
 uint64_t mem_stager_held(struct mem_stager *stager); /* bytes of slots that the client holds */
 uint64_t mem_staging_used(struct mem_staging *pool); /* bytes of slots in use */

@@ -91,8 +91,8 @@ static struct unpack_lane *lane_of(struct mem_unpack *u, uint64_t serial)
 	return &u->lanes[serial % UNPACK_LANES];
 }
 
-/* Updates lane->known from the lane's word. The word has the low 32 bits of the number of one of
- * the last few launches, which suffice. */
+/* Updates lane->known from the lane's word. The word has the low 32 bits of the number of a launch.
+ * They suffice, because this launch is one of the last few. */
 static void lane_look(struct mem_unpack *u, struct unpack_lane *lane)
 {
 	uint32_t word = atomic_load_explicit(lane->word, memory_order_acquire);
@@ -236,9 +236,9 @@ tcpx_status mem_unpack_push(struct mem_unpack *u, struct mem_unpack_job *job)
 	return TCPX_OK;
 }
 
-/* Asks the backend whether the lanes are empty. Does so if the words are never written, if they
- * have not changed for ASK_NS, or if the unpacker is broken. An error of a lane breaks the
- * unpacker. Jobs under way end only when a lane reports an error after the unpacker was broken,
+/* Asks the backend whether the lanes are empty. Does so if the words are not written, if they have
+ * not changed for ASK_NS, or if the unpacker is broken. An error of a lane breaks the unpacker.
+ * Jobs under way are given up only when a lane reports an error after the unpacker was broken,
  * because the first error may come from a call that had no effect on the lanes. */
 static void unpack_ask(struct mem_unpack *u)
 {

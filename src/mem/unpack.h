@@ -2,9 +2,9 @@
 /*
  * The unpack engine: copies fragments that a plugin left in a bounce pool to their destination.
  *
- * One thread at a time uses an unpacker: it pushes jobs, flushes and tests. Every worker thread has
- * its own unpacker for each GPU on which it receives, so no locks and no wake-ups are needed. Jobs
- * that are pushed but not launched yet go with one launch. docs/design/unpack.md has the reasons.
+ * One thread at a time uses an unpacker: it pushes jobs, flushes and tests. Each receiving comm has
+ * its own unpacker, so no locks and no wake-ups are needed. Jobs that are pushed but not launched
+ * yet go with one launch. docs/design/unpack.md has the reasons.
  */
 #ifndef MEM_UNPACK_H
 #define MEM_UNPACK_H
@@ -30,7 +30,7 @@ enum mem_unpack_mode {
 
 struct mem_unpack_opts {
 	enum mem_unpack_mode mode;
-	uint32_t device;    /* the GPU that can read the pool; unused in mode CPU */
+	uint32_t device;    /* the GPU that can read the pool; unused in modes CPU and NONE */
 	uint64_t job_bytes; /* bytes of the largest job, 1 .. MEM_UNPACK_JOB_MAX */
 };
 
@@ -40,8 +40,8 @@ struct mem_unpack_opts {
  * keeps the struct until mem_unpack_test has reported the job's end. */
 struct mem_unpack_job {
 	const struct base_frag *frags; /* the plugin's list; only mem_unpack_push reads it */
-	uint64_t nfrags;	 /* number of fragments, at most MEM_UNPACK_FRAGS; 0 for 0 bytes */
-	uint64_t src, src_bytes; /* GPU address of the pool, a multiple of 16; its length */
+	uint64_t nfrags;	       /* number of fragments, 0 .. MEM_UNPACK_FRAGS */
+	uint64_t src, src_bytes;       /* GPU address of the pool, a multiple of 16; its length */
 	/* address of the posted buffer, accessible to the GPU, any alignment; its length */
 	uint64_t dst, dst_bytes;
 	uint64_t expect; /* bytes of the message: the sum of all lengths */
@@ -94,7 +94,7 @@ void mem_unpack_flush(struct mem_unpack *unpack);
  * for every thread that learns of it, and the pages of the pool may be returned. After an error
  * (ERR_SYSTEM or ERR_NO_MEMORY; the last error has the cause) no more bytes of the job move, but
  * some may have moved. A job that is still queued is flushed first. Otherwise the call is cheap: it
- * loads a word of host memory.
+ * nearly always only loads a word of host memory.
  */
 tcpx_status mem_unpack_test(struct mem_unpack *unpack, struct mem_unpack_job *job);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The interface between the unpack kernels and the host. One launch copies the pieces of one chunk
- * or of many from a bounce pool to their destination. Both the C and the CUDA compiler read this
- * file.
+ * The interface between the unpack kernels and the host. One launch copies the pieces of one
+ * message or of many from a bounce pool to their destination. Both the C and the CUDA compiler read
+ * this file.
  */
 #ifndef MEM_UNPACK_ABI_H
 #define MEM_UNPACK_ABI_H

@@ -9,8 +9,7 @@
 
 static const char broken[] = "the plugin or the peer broke its contract: the channel is unusable";
 
-/* Returns ERR_CORRUPT with the error that fragment `i` is not valid. Nothing of the job is
- * moved. */
+/* Returns ERR_CORRUPT with the error that fragment `i` is not valid. */
 static tcpx_status refuse_frag(uint32_t i, const struct base_frag *f,
 			       const struct mem_unpack_job *job, const char *what)
 {
@@ -78,8 +77,8 @@ static uint32_t run_end(const struct base_frag *pieces, const uint16_t *order, u
 	return from;
 }
 
-/* Returns the indices of the pieces sorted by destination. Merges ascending runs. Most lists ascend
- * as a whole and cost one comparison per piece. */
+/* Returns the indices of the pieces sorted by destination. Merges ascending runs until one is
+ * left. */
 static const uint16_t *sort_pieces(const struct base_frag *pieces, uint32_t count, uint16_t *order)
 {
 	uint16_t *in = order, *out = order + MEM_UNPACK_PIECES;
@@ -100,8 +99,9 @@ static const uint16_t *sort_pieces(const struct base_frag *pieces, uint32_t coun
 	return in;
 }
 
-/* Checks that no pieces overlap at the destination. Called only if the list does not ascend,
- * because an ascending list has no overlaps. `room` has space for 2 * MEM_UNPACK_PIECES indices. */
+/* Checks that no pieces overlap at the destination. Called only if a fragment's destination begins
+ * before the end of the previous fragment's; other lists have no overlaps. `room` has space for 2 *
+ * MEM_UNPACK_PIECES indices. */
 static tcpx_status check_overlaps(const struct mem_unpack_job *job, const struct base_frag *pieces,
 				  uint32_t count, uint16_t *room)
 {

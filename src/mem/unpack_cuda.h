@@ -23,7 +23,8 @@ void mem_unpack_kernels_unload(struct mem_unpack_kernels *kernels);
 uint32_t mem_unpack_blocks(const struct sys_cuda_gpu *gpu, uint32_t count);
 
 /* Puts one launch into the stream. The caller must have set args->blocks. `pieces` is the CPU
- * address of args->pieces; up to MEM_UNPACK_INLINE pieces are copied into the launch itself. */
+ * address of args->pieces; a list of up to MEM_UNPACK_INLINE pieces is copied into the launch
+ * itself. */
 cuda_result mem_unpack_kernels_launch(const struct mem_unpack_kernels *kernels, cuda_stream stream,
 				      const struct mem_unpack_args *args,
 				      const struct base_frag *pieces);

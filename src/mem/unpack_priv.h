@@ -10,8 +10,8 @@
 #include "mem/unpack.h"
 
 /* Number of lanes. A lane is a stream of the GPU and a word that the stream writes. Launches
- * alternate between the lanes, with one under way in each. So one launch begins while the other
- * ends, and the GPU never waits for the host. */
+ * alternate between the lanes, with at most one under way in each. So one launch can begin while
+ * the other ends, without a wait for the host in between. */
 #define UNPACK_LANES 2
 #define UNPACK_SLOTS 3	    /* one per lane, and one that is being filled */
 #define UNPACK_WORD_GAP 64u /* bytes between the lanes' words */
