@@ -75,9 +75,9 @@ bool core_alive_beat_due(const struct core_alive *alive, int64_t now_ns)
 	return !alive->dead && now_ns - alive->sent_ns >= alive_beat_ns(alive);
 }
 
-/* Returns the earliest time at which the verdict may change if nothing arrives until then. The
- * peer's silence is counted from `heard` or, if acknowledgements of its kernel count as well, from
- * `sign`. */
+/* Returns the earliest time at which the verdict may change if nothing arrives until then.
+ * silent_ns counts from `sign`, in which acknowledgements of the peer's kernel count; suspect_ns
+ * and stopped_ns count from `heard`, in which they do not. */
 static int64_t alive_next_change(const struct core_alive *alive, int64_t heard, int64_t sign)
 {
 	int64_t due = sign + alive->cfg.silent_ns;

@@ -31,21 +31,20 @@ struct core_io {
 	 * memory */
 	bool aborted;
 	/* points to the reference count of `xfer`, `resp` or `note`, in which this frame counts 1;
-	 * NULL if there is none */
+	 * NULL if none of them is set */
 	uint32_t *refs;
 	/* whose memory the frame uses; at most one of `xfer`, `resp` and `note` is set */
 	struct core_xfer *xfer;
 	struct core_resp *resp;
-	/* receiving: bytes of staging that the frame occupies, until their copy to the destination
-	 * begins */
+	/* receiving: bytes of staging that the frame occupies, while it is arriving */
 	uint32_t staged;
 	struct core_note *note;
 };
 
 /* Arriving notifications that belong to the DATA frame directly before them (piggyback.c). */
 struct core_piggyback {
-	/* sequence of the last DATA frame that carried a whole WRITE, and the WRITE's id; 0 if
-	 * there was none */
+	/* sequence of the last DATA frame that seemed to carry a whole WRITE (core_rx_begin), and
+	 * the WRITE's id; 0 if there was none */
 	uint64_t write_seq, write_xfer;
 	bool write_ok; /* the bytes of the WRITE write_xfer are applied */
 	/* the notification of the WRITE write_xfer, while the notification arrives; otherwise
@@ -58,7 +57,7 @@ struct core_piggyback {
 /* The fences of a lost channel: the one that we sent and the peer's. */
 struct core_fence {
 	bool sent, got; /* our fence was sent; the peer's fence arrived */
-	/* the peer's fence says that our frames up to this sequence are applied */
+	/* the peer's fence says that our frames up to this sequence are applied or refused */
 	uint64_t applied;
 };
 

@@ -68,7 +68,8 @@ struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan
 	inflight->ack_needed |= needed;
 	/* The last frame that a transfer puts on each channel asks for an acknowledgement, so that
 	 * the transfer's end needs no extra frame. Once less than a chunk per channel is left to
-	 * cut, any frame may be the last one. If a WRITE's notification is the next frame, the
+	 * cut, any frame may be the last one. Frames of staged sources and messages of a plugin ask
+	 * whenever this side needs it. If a WRITE's notification is the next frame, the
 	 * notification asks for both. */
 	ask = (needed && !chunk->piggyback &&
 	       ((job->end - job->linear < bulk && !job->retransmit) || job->fills ||
@@ -146,7 +147,7 @@ static void chunk_source_end(struct core_link *link, struct core_chan *chan,
 	if (path == CORE_PATH_REFERENCE)
 		chunk_ref_end(link, chunk);
 	else
-		/* opens the channel's window for messages; the caller kicks the channel */
+		/* may open the channel's window for messages; rx_ack() then kicks the channel */
 		chan->inflight.messages--;
 }
 

@@ -3,7 +3,7 @@
  * Decides which notifications may leave: as many as the receiver's account covers
  * (docs/design/core.md, "Cover"). Positions are sums of costs since the link began: what the sender
  * has paid for (`sent`), what it has paid for or queued (`queued`), and how far it may go (first
- * window plus `granted`).
+ * window plus `granted_out`).
  */
 #include "core/link_priv.h"
 
@@ -62,8 +62,8 @@ void core_cover_wait(struct core_link *link, struct core_note *note)
 	cover->queued += note_cost(note);
 	list_push_back(&cover->unpaid, &note->unpaid);
 	if (cover->request_open)
-		/* The answer to the request under way causes the next request, which is for all
-		 * notifications that wait by then. */
+		/* If the answer to the request under way is not enough, it causes the next request,
+		 * for all notifications that wait by then. */
 		return;
 	cover->request_due = true;
 	core_kick_small(link);
@@ -213,8 +213,8 @@ static void cover_spare_return(struct core_link *link)
 }
 
 /* Grants the cover that the peer requested. If the account has less, grants only what the peer
- * needs to send its next notification. The peer uses that amount at once, so no peer keeps cover
- * unused that other peers wait for. */
+ * needs to send its next notification, or nothing. The peer uses that amount at once, so no peer
+ * keeps cover unused that other peers wait for. */
 void core_note_more(struct core_link *link)
 {
 	struct core_cover *cover = &link->cover;
@@ -264,8 +264,8 @@ void core_cover_published(struct core_link *link, uint64_t amount)
 }
 
 /* Called when the application has released a notification that costs `amount`, or when a
- * notification was dropped. Grants the peer cover again, up to its first window. The rest returns
- * to the account, where all peers can use it. */
+ * notification was dropped. Grants the peer cover again, up to its first window. What is left goes
+ * to the peer's open request, and otherwise to the account, where all peers can use it. */
 void core_cover_released(struct core_link *link, uint64_t amount)
 {
 	struct core_cover *cover = &link->cover;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of a link's cover, in both directions: how far notifications may leave. Except for
- * `out` and `spare`, amounts are sums of costs since the link began (docs/design/core.md,
- * "Cover"). */
+/* The state of a link's cover, in both directions: how far notifications may leave. Except for the
+ * first windows, `out` and `spare`, amounts are sums of costs since the link began
+ * (docs/design/core.md, "Cover"). */
 #ifndef CORE_COVER_H
 #define CORE_COVER_H
 

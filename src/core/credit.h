@@ -55,8 +55,8 @@ bool core_credit_returned(struct core_credit *credit, uint64_t total);
  * for example because the peer has little credit left. */
 bool core_credit_charge(struct core_credit *credit, uint64_t amount, bool *out_due);
 
-/* Undoes core_credit_charge() for a frame that was lost half-way. The frame is charged again when
- * it is sent again. */
+/* Undoes core_credit_charge() for a frame that was lost half-way, or for which there was no memory.
+ * The frame is charged again when it is sent again. */
 void core_credit_uncharge(struct core_credit *credit, uint64_t amount);
 
 /* Returns `amount` to the peer. `empty`: the application has read everything that arrived. Returns
@@ -72,8 +72,8 @@ static inline uint64_t core_credit_held(const struct core_credit *credit)
 /* Returns the sum to put into a CREDIT frame. A CREDIT frame is then no longer due. */
 uint64_t core_credit_advertise(struct core_credit *credit);
 
-/* Called when a CREDIT frame may have been lost with its channel. Makes one due again, if one was
- * ever sent. */
+/* Called when a CREDIT frame may have been lost with its channel. Makes one due again, if one ever
+ * announced credit. */
 void core_credit_readvertise(struct core_credit *credit);
 
 #endif

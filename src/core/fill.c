@@ -20,8 +20,8 @@ static void fill_job_check(struct core_link *link, struct core_job *job)
 
 /* Returns the job to be filled next, or NULL. Jobs whose filled bytes would only wait
  * (core_fill_is_ahead) come last, whatever their priority. Otherwise two sides could block each
- * other: the WRITEs of each side would occupy all its staging until READs of the other side free
- * some. */
+ * other: WRITEs that wait for grants would occupy all staging of a side's sources, while the other
+ * side's staging is reserved for READs whose responses need the occupied staging. */
 static struct core_job *fill_first(struct core_link *link)
 {
 	struct list_node *node;

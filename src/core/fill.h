@@ -32,7 +32,8 @@ struct core_fill_state {
 	 * it */
 	uint64_t begun, ready;
 	uint64_t quantum; /* bytes begun in the job's present turn in the queue */
-	/* filled bytes were taken back (core_fill_back), and no chunk of the job was cut since */
+	/* filled bytes were taken back (core_fill_back), and no new bytes of the job were cut
+	 * since */
 	bool unpulled;
 };
 
@@ -73,9 +74,10 @@ void core_fill_end(struct core_link *link, struct core_job *job, uint64_t ready,
 
 /* Takes back the bytes of the job that are filled and not cut, because other jobs need the staging.
  * They are filled again later. If the engine has no staging for the bytes that core_fill_next()
- * names, it must call this function, also for small jobs: their bytes may wait for grants that
- * depend on other jobs. Returns false and does nothing if nothing is filled, if the bytes will be
- * sent without waiting for the peer, or if the job has stopped. */
+ * names, it must call this function for jobs whose filled bytes are not sent for long, also for
+ * small jobs: the bytes may wait for grants that depend on other jobs. Returns false and does
+ * nothing if no filled byte is uncut, if the job is an eager SEND, which does not wait for the
+ * peer, or if the job has stopped. */
 bool core_fill_back(struct core_link *link, struct core_job *job);
 
 /* Returns the bulk channel that the next core_kick_bulk() will kick as its i-th (from 0), if all

@@ -81,8 +81,8 @@ void core_fill_retry(struct core_link *link)
 	link->cfg.ops->fill(link->cfg.arg);
 }
 
-/* Called when a chunk of the job was cut. Clears `unpulled`, and has core_fill_next() judge the
- * jobs in `ahead` again. */
+/* Called when new bytes of the job were cut. If `unpulled` is set, clears it and has
+ * core_fill_next() judge the jobs in `ahead` again. */
 void core_fill_pulled(struct core_link *link, struct core_job *job)
 {
 	if (!job->fill.unpulled)

@@ -19,7 +19,8 @@
 #include "core/segs.h"
 #include "core/rxseq.h"
 
-/* a frame asks for an acknowledgement after at most this many bytes */
+/* a frame asks for an acknowledgement if this many bytes, its own included, were sent since the
+ * last frame that asked */
 #define CORE_ACK_BYTES (8u << 20)
 
 struct core_ctl;
@@ -39,7 +40,7 @@ struct core_chunk {
 	/* The path of the payload. REFERENCE: the chunk counts in link->ref_bytes; MESSAGE: it
 	 * counts in core_inflight.messages. Becomes STREAM when the chunk no longer counts. */
 	enum core_path path;
-	bool filled; /* its source was staged: counts in filled_bytes */
+	bool filled; /* counts in filled_bytes: its source is staged, its job not small */
 	/* the chunk is a whole WRITE, whose notification may leave as the next frame */
 	bool piggyback;
 	/* The source was taken away before the peer read it: the chunk is sent again even if it is
@@ -84,8 +85,9 @@ static inline uint64_t core_inflight_count(const struct core_inflight *inflight)
 	return inflight->next_seq - 1 - inflight->acked_seq;
 }
 
-/* Whether the last frame must ask for an acknowledgement, because no frame has asked for
- * CORE_ACK_BYTES of payload or for a quarter of the ring. */
+/* Whether the last frame must ask for an acknowledgement, because CORE_ACK_BYTES of payload were
+ * sent after the last frame that asked, or a quarter of the ring after the last frame that asked or
+ * was acknowledged. */
 static inline bool core_inflight_must_ask(const struct core_inflight *inflight)
 {
 	uint64_t asked = inflight->asked_seq > inflight->acked_seq ? inflight->asked_seq

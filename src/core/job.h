@@ -13,34 +13,36 @@
 
 struct core_retransmit;
 
-/* index of the priority channel, which carries small jobs and those marked by_prio */
+/* index of the priority channel, which carries control frames, SEND and RTS, and small jobs */
 #define CORE_PRIO 0
 /* the priority channel and 63 bulk ones, so that a mask of channels has 64 bits */
 #define CORE_CHANNELS_MAX 64
 #define CORE_SMALL_BYTES (16u << 10)  /* largest eager SEND; also the default for small_bytes */
 #define CORE_PIECES_MAX 1000	      /* most pieces (parts of segments) of one chunk */
 #define CORE_REQUEST_BYTES (1u << 30) /* most bytes that one READ_REQ frame asks for */
-/* a channel may have this many chunks of staged sources in flight, or two of the largest ones */
+/* the window for staged sources on a channel has room for at least this many chunks
+ * (core_filled_window) */
 #define CORE_FILLED_CHUNKS 4u
 #define CORE_QUANTUM_BYTES (4u << 20) /* bytes cut of one job before the next job has its turn */
 /* Staging is taken from the pool in portions of at least this size, unless less is wanted or the
- * taker has less than a chunk left. */
+ * taker (the peer or a READ) has less than a chunk of staging left. */
 #define CORE_GRANT_BYTES (4u << 20)
 /* largest chunk by reference, unless the peer accepts larger ones */
 #define CORE_REF_BYTES (16u << 20)
 /* upper limit of a chunk by reference, whatever the peer accepts: the copy of a larger one would
  * begin late */
 #define CORE_REF_MOST (128u << 20)
-/* chunks by reference that are cut of one job before the next job has its turn */
+/* this many chunks of cfg.ref_chunk bytes are cut of one job by reference before the next job has
+ * its turn */
 #define CORE_REF_QUANTUM 8u
-/* most bytes by reference in flight on a link; a cancelled transfer waits until none of its own are
- * in flight */
+/* While this many bytes by reference are in flight on a link, only small jobs cut more chunks by
+ * reference. A cancelled transfer waits until none of its own bytes by reference are in flight. */
 #define CORE_REF_WINDOW (512u << 20)
-/* the first chunks of a staged source are halved down to this size */
+/* the first chunks of a staged source are halved, unless a half would be less than this */
 #define CORE_FIRST_CHUNK (128u << 10)
 #define CORE_FILL_BYTES (4u << 20) /* most bytes of a staged source that one copy fills */
 #define CORE_PIGGYBACK_BYTES 4096  /* largest notification that leaves with its WRITE */
-/* what a notification costs of the notification budget in addition to its payload, in bytes */
+/* what a notification or a SEND costs of its budget in addition to its payload, in bytes */
 #define CORE_NOTE_COST 128
 /* A request for cover asks for what the queued notifications need, and for up to this many first
  * windows more. */
@@ -85,7 +87,7 @@ struct core_job {
 	/* how many of these frames are chunks whose source the peer or a plugin may still read */
 	uint32_t reading;
 	uint64_t quantum;	     /* bytes cut in the job's present turn */
-	uint64_t acked;		     /* bytes that the peer has acknowledged */
+	uint64_t acked;		     /* bytes acknowledged, without refused and aborted chunks */
 	struct core_fill_state fill; /* used if `fills` */
 };
 

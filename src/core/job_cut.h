@@ -68,8 +68,9 @@ static inline uint64_t core_chunk_limit(const struct core_link *link, const stru
 	return bytes < most ? bytes : most;
 }
 
-/* Returns the window for staged sources on one channel: while this many bytes of them are in
- * flight, the channel cuts no more. Four chunks fit in, or two of the largest size. */
+/* Returns the window for staged sources on one channel: while this many bytes of them are sent and
+ * not taken by the peer, the channel cuts no more of them. At least CORE_FILLED_CHUNKS chunks fit
+ * in, or two of the largest size. */
 static inline uint64_t core_filled_window(const struct core_config *cfg)
 {
 	uint64_t few = CORE_FILLED_CHUNKS * (uint64_t)cfg->chunk_bytes;
@@ -79,7 +80,8 @@ static inline uint64_t core_filled_window(const struct core_config *cfg)
 }
 
 /* Returns how many bytes are cut of the job before the next job has its turn. By reference this is
- * several chunks, so that the peer finds neighbouring ones, which it copies as one. */
+ * several chunks of cfg.ref_chunk bytes, so that the peer finds neighbouring ones, which it copies
+ * as one. */
 static inline uint64_t core_job_quantum(const struct core_link *link, const struct core_job *job)
 {
 	return job->path == CORE_PATH_REFERENCE ? CORE_REF_QUANTUM * (uint64_t)link->cfg.ref_chunk

@@ -202,7 +202,7 @@ void core_link_unlease(struct core_link *link)
 
 /* Called when the link has failed: gives up the frame under way in one direction. If `stays`, a
  * call still uses the frame's memory (core_chan_stays). Otherwise no call is under way, even if
- * in_call is still set because the frame was refused while it was arriving. */
+ * in_call is still set because an error ended the call. */
 static void io_fail(struct core_link *link, struct core_io *io, bool stays)
 {
 	if (!stays)
@@ -354,8 +354,8 @@ tcpx_status core_chan_up(struct core_link *link, uint32_t channel, uint32_t epoc
 	return TCPX_OK;
 }
 
-/* Does nothing until both fences are exchanged. Then queues the chunks that the peer did not apply
- * for other channels, and lets the engine dial the channel again. */
+/* Does nothing until both fences are exchanged. Then queues the chunks that the peer did not apply,
+ * so that other channels send them, and lets the engine dial the channel again. */
 static void fence_through(struct core_link *link, struct core_chan *chan)
 {
 	if (chan->state != CORE_CHAN_FENCING || !chan->fence.got || !chan->fence.sent)
@@ -405,8 +405,8 @@ void core_chan_lost(struct core_link *link, uint32_t channel)
 	core_kick_all(link);
 }
 
-/* Defined here, and not in link_rx.c, because the fence of a lost channel may wait for the end of
- * this copy. */
+/* Defined here, and not in link_rx.c, because the fence of a lost channel may have waited for this
+ * copy to end. */
 void core_rx_committed(struct core_link *link, uint32_t channel, uint32_t epoch, uint64_t seq,
 		       uint64_t xfer_id, uint64_t bytes, uint64_t staged, tcpx_status status)
 {

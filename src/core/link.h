@@ -8,9 +8,10 @@
  *  I1  A transfer ends exactly once: ops->ended runs once per core_xfer_post that returned OK.
  *  I2  After ops->ended no channel reads or writes the transfer's local memory: each use is counted
  *      in xfer->refs, from the moment when a frame is cut or accepted until the transport has given
- *      the buffer back or the channel was redirected to scratch memory.
+ *      the buffer back or the channel was redirected to scratch memory. Sources that the peer or a
+ *      plugin reads by itself are counted in xfer->job.reading.
  *  I3  A WRITE is DONE only when every chunk was acknowledged, i.e. applied and not refused. A READ
- *      is DONE only when every byte was applied here. A notification is published after that.
+ *      is DONE only when every byte was applied here. Notifications are published after the bytes.
  *  I4  A chunk of a lost channel is cut again only after the peer's fence for that epoch, which
  *      tells exactly which chunks were applied: nothing is applied twice or missed.
  *  I5  A peer can make us keep only as much state as the credits of our hello allow; a frame beyond
@@ -41,10 +42,10 @@ void core_link_refs(struct core_link *link, uint64_t bytes);
 
 /* Ends the link: every transfer ends with `status`, every read response and notification is
  * dropped. No channel may be inside a call of its transport, except for calls announced by
- * core_chan_stays(), whose transfers end in core_chan_left(). A second call does nothing. */
+ * core_chan_stays(), whose transfers end in core_chan_left(). Does nothing on a dead link. */
 void core_link_fail(struct core_link *link, tcpx_status status);
 /* Called before core_link_fail() if the peer may go on reading sources by reference. Transfers and
- * read responses with such chunks in flight then end only in core_link_unlease(). */
+ * read responses with such chunks in flight then do not end before core_link_unlease(). */
 void core_link_lease(struct core_link *link);
 void core_link_unlease(struct core_link *link);
 
@@ -69,13 +70,13 @@ void core_chan_stays(struct core_link *link, uint32_t channel, bool tx, bool rx)
 /* Called when the calls announced by core_chan_stays() have returned. */
 void core_chan_left(struct core_link *link, uint32_t channel);
 /* Called before core_chan_lost() on a channel of plugin messages if its oldest message was not
- * sent, for an unknown reason. A transfer to which this happens twice ends with `status`, since its
- * source may be the cause. */
+ * sent, for an unknown reason. A transfer to which this happens twice ends with `status`, and a
+ * READ of the peer with ERR_REMOTE, since the source may be the cause. */
 void core_chan_stuck(struct core_link *link, uint32_t channel, tcpx_status status);
-/* Called when the peer's FENCE of a channel arrives. The peer has applied our frames up to
- * `applied`, and refused those in `nacks`. Once our own fence is sent as well, the rest is sent on
- * other channels. Returns OK also if the fence was handled before, ERR_PROTOCOL for impossible
- * values. */
+/* Called when the peer's FENCE of a channel arrives. The peer has applied or refused our frames up
+ * to `applied`; `nacks` are its refusals. Once our own fence is sent as well, the later frames are
+ * sent again on other channels. Returns OK also for a fence that is old or was handled before,
+ * ERR_PROTOCOL for impossible values, or a dead link's error. */
 tcpx_status core_chan_fence(struct core_link *link, uint32_t channel, uint32_t epoch,
 			    uint64_t applied, const struct core_nack *nacks, uint32_t count);
 /* Called when the control connection is up again, since fences may have been lost with the old one.
@@ -115,11 +116,11 @@ void core_note_consumed(struct core_link *link, uint64_t bytes, bool empty);
 
 /* Begins a flush: asks the peer to acknowledge soon every frame that was sent so far. Until all
  * notifications are acknowledged, frames of notifications ask as well. ops->note_ended() is called
- * for each notification that no request waits for. */
+ * for each acknowledged notification that no request waits for. */
 void core_link_ask(struct core_link *link);
 
-/* Begins to serve one requested piece of a READ of the peer. The engine has set resp->segs,
- * job.peer_xfer and job.linear_base. */
+/* Begins to serve one requested piece of a READ of the peer. The engine has zeroed *resp and set
+ * segs, and in its job peer_xfer, linear_base, path, fills and by_prio. */
 void core_resp_start(struct core_link *link, struct core_resp *resp);
 /* Refuses a READ of the peer. The READ ends at the peer with `status`. */
 void core_resp_refuse(struct core_link *link, uint64_t xfer_id, tcpx_status status);
@@ -136,7 +137,7 @@ static inline bool core_stage_waits(const struct core_link *link)
 void core_stage_more(struct core_link *link);
 
 /* Called when the session's account may have memory again. Grants the peer the cover that it has
- * requested, as far as there is memory. */
+ * requested, or at least what its next notification needs, if there is memory. */
 void core_note_more(struct core_link *link);
 /* Returns the number of standalone notifications that the peer has not acknowledged. */
 uint32_t core_note_untaken(const struct core_link *link);

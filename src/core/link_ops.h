@@ -19,7 +19,7 @@ struct core_ops {
 	/* Called when the transfer has ended; xfer->status is final. */
 	void (*ended)(void *arg, struct core_xfer *xfer);
 	void (*resp_ended)(void *arg, struct core_resp *resp); /* the callee frees `resp` */
-	/* Called when the channel was idle and now has something to send, or when its sender must
+	/* Called when the channel was idle and may have something to send, or when its sender must
 	 * take back the buffers of an aborted frame. */
 	void (*kick)(void *arg, uint32_t channel);
 	/* Called when the peer has fenced a channel that is still up on this side. The engine must
@@ -35,8 +35,8 @@ struct core_ops {
 	/* Called when a notification is complete and may be read. It belongs to the callee, which
 	 * frees it with note_free(arg, msg, msg->there). */
 	void (*notify)(void *arg, struct core_notify_in *msg);
-	/* Called when the peer has acknowledged a notification that no request waits for. A flush
-	 * may wait for this. */
+	/* Called when a notification that no request waits for was acknowledged by the peer, or was
+	 * dropped because its channel was lost. A flush may wait for this. */
 	void (*note_ended)(void *arg);
 	/* Copies an eager SEND into a RECV. Returns TCPX_OK, an error, or TCPX_IN_PROGRESS if the
 	 * copy ends later. In the last case, core_recv_applied() must be called when it ends. */
@@ -46,8 +46,8 @@ struct core_ops {
 	 * `want`, core_stage_waits() becomes true, and core_stage_more() must be called when more
 	 * is free. */
 	uint64_t (*stage_take)(void *arg, uint64_t want, uint64_t least);
-	/* Returns how many bytes of grants, at most `want`, the peer may keep without a request as
-	 * long as the link lives. */
+	/* Returns how many bytes of grants, at most `want`, the peer may keep without a request
+	 * until the link ends. */
 	uint64_t (*stage_ahead)(void *arg, uint64_t want);
 	/* Gives staging back to the pool. */
 	void (*stage_give)(void *arg, uint64_t bytes);
@@ -59,9 +59,9 @@ struct core_ops {
 	/* Returns NULL if there is no memory or the budget is used up. */
 	void *(*alloc)(void *arg, size_t bytes);
 	void (*free)(void *arg, void *ptr, size_t bytes);
-	/* Allocates memory for an arriving notification. No budget is checked, since the peer was
-	 * granted cover for it. Charges `there` bytes to the account; note_grew() charges more, and
-	 * note_free() returns all of them. */
+	/* Allocates memory for an arriving notification or for the table of them. No budget is
+	 * checked, since the peer was granted cover for it. Charges `there` bytes to the account;
+	 * note_grew() charges more, and note_free() returns all of them. */
 	void *(*note_alloc)(void *arg, size_t bytes, size_t there);
 	void (*note_grew)(void *arg, size_t more);
 	void (*note_free)(void *arg, void *ptr, size_t there);
@@ -77,7 +77,7 @@ struct core_ops {
 };
 
 struct core_config {
-	uint32_t chunk_bytes;	     /* size of a chunk, if its path sets no other */
+	uint32_t chunk_bytes;	     /* size of a chunk; core_chunk_bytes() has the exceptions */
 	uint32_t filled_chunk_bytes; /* largest chunk of a staged source; 0: chunk_bytes */
 	/* number of bulk channels; the priority channel is not one of them */
 	uint32_t bulk_channels;
@@ -89,7 +89,7 @@ struct core_config {
 	uint32_t small_bytes;	 /* largest small job; 0: CORE_SMALL_BYTES */
 	/* largest chunk by reference before core_link_refs(); 0: CORE_REF_BYTES */
 	uint32_t ref_chunk;
-	uint32_t ref_window; /* most bytes by reference in flight; 0: CORE_REF_WINDOW */
+	uint32_t ref_window; /* window for bytes by reference; 0: CORE_REF_WINDOW */
 	uint8_t secret[16];  /* a number the peer cannot know */
 	uint64_t credit_out[FRAME_CREDIT_COUNT]; /* first windows of the peer's hello */
 	uint64_t credit_in[FRAME_CREDIT_COUNT];	 /* first windows of our hello */

@@ -25,9 +25,9 @@ static tcpx_status rx_begin_request(struct core_link *link, struct core_chan *ch
 		return TCPX_OK;
 	if (!read && !xfer->matched)
 		return TCPX_ERR_PROTOCOL;
-	/* Chunks of a READ must come by the path that the READ requested: if that is not the
-	 * stream, no staging is reserved for the READ. Chunks of a RECV may always come by the
-	 * stream, and by another path if the RECV's CTS allowed it. */
+	/* Chunks of a READ must come by the path that the READ requested, since staging is reserved
+	 * only for READs by the stream. Chunks of a RECV may always come by the stream, and by
+	 * another path if the RECV's CTS allowed it. */
 	if (path != xfer->path && (read || path != CORE_PATH_STREAM))
 		return TCPX_ERR_PROTOCOL;
 	end = read ? xfer->job.linear : xfer->recv.limit;
@@ -394,8 +394,8 @@ static void rx_undo(struct core_link *link, struct core_chan *chan)
 		core_notify_in_undo(link, &chan->rx_frame);
 }
 
-/* Called when the channel is lost. If a frame was arriving, undoes what was counted for that
- * frame. */
+/* Called when the channel is lost or the link has failed. If a frame was arriving, undoes what was
+ * counted for that frame. */
 void core_rx_lost(struct core_link *link, struct core_chan *chan)
 {
 	if (!chan->rx.busy)

@@ -16,7 +16,7 @@ struct core_link;
 enum core_rx_kind {
 	CORE_RX_NONE = 0, /* no payload: the caller calls core_rx_end() at once */
 	CORE_RX_SCRATCH,  /* read the payload and drop it */
-	CORE_RX_REGION,	  /* DATA: the engine finds the region by key, offset and table */
+	CORE_RX_REGION,	  /* DATA: the engine finds the region by key and offset, or by the table */
 	/* RDATA, SDATA: receive into the local regions of `segs`, from `linear` on */
 	CORE_RX_SEGS,
 	CORE_RX_MESSAGE, /* an eager SEND: collect the payload for core_rx_end() */
@@ -32,9 +32,9 @@ struct core_rx {
 	uint64_t linear;	     /* offset of the payload in its transfer or notification */
 };
 /* Called when a well-formed header has arrived. Sets in *out_rx where the payload goes; a receive
- * call then counts as under way. ERR_PROTOCOL ends the link. ERR_NO_MEMORY ends the channel, and
- * the peer sends the frame again on another one. For a READ_REQ the engine must call
- * core_resp_start() or core_resp_refuse() before core_rx_end(). */
+ * call then counts as under way. After ERR_PROTOCOL the caller ends the link, after ERR_NO_MEMORY
+ * the channel: the peer then sends the frame again on another one. For a READ_REQ the engine must
+ * call core_resp_start() or core_resp_refuse() before core_rx_end(). */
 tcpx_status core_rx_begin(struct core_link *link, uint32_t channel, const struct frame *frame,
 			  struct core_rx *out_rx);
 /* core_rx_pause() is called when the receive call has returned and the frame is not complete,
@@ -44,9 +44,9 @@ int core_rx_pause(struct core_link *link, uint32_t channel);
 int core_rx_resume(struct core_link *link, uint32_t channel);
 /* Called when the whole frame has arrived. `valid`: its trailer says that the payload is right.
  * `status` is TCPX_OK if the payload is applied; TCPX_IN_PROGRESS if it is still being copied, so
- * that core_rx_committed() with the frame's sequence follows; or a request error, with which the
- * chunk is refused (NACK). `data` is the payload of CORE_RX_MESSAGE. Returns the errors of
- * core_rx_begin(), with the same consequences. */
+ * that core_rx_committed() with the frame's sequence follows; or an error, with which the READ or
+ * RECV of the chunk ends, or a chunk of a WRITE is refused (NACK). `data` is the payload of
+ * CORE_RX_MESSAGE. Returns the errors of core_rx_begin(), with the same consequences. */
 tcpx_status core_rx_end(struct core_link *link, uint32_t channel, bool valid, tcpx_status status,
 			const void *data);
 /* Called when the copy of a chunk to its destination has ended. The source was staging, a plugin's

@@ -37,8 +37,8 @@ static bool tx_next_nack(struct core_link *link, struct core_chan *chan, struct 
 	return true;
 }
 
-/* Sets *frame to a CREDIT frame that is due, the one for staging grants last. Returns false if none
- * is due. */
+/* Sets *frame to a CREDIT frame that is due; one for staging grants comes after all others. Returns
+ * false if none is due. */
 static bool tx_next_credit(struct core_link *link, struct frame *frame)
 {
 	int kind;
@@ -93,9 +93,9 @@ static bool tx_next_ctl(struct core_link *link, struct core_chan *chan, struct c
 	return true;
 }
 
-/* Cuts the first frame of a SEND, which announces it: a SEND frame with all its bytes if there is
- * eager credit for them, otherwise an RTS. Returns false if there is no credit for either, or if
- * the bytes of a SEND frame are not filled yet. */
+/* Cuts the first frame of a SEND, which announces it: a SEND frame with all its bytes if it may
+ * leave eagerly (core_send_acquire), otherwise an RTS. Returns false if there is no credit for
+ * either, or if the bytes of a SEND frame are not filled yet. */
 static bool tx_cut_send(struct core_link *link, struct core_chan *chan, struct core_xfer *xfer,
 			struct core_tx *tx)
 {
@@ -204,7 +204,8 @@ static uint64_t tx_allowance(struct core_link *link, struct core_job *job, uint6
 }
 
 /* Whether the channel's window is open. On a channel of plugin messages the window limits the
- * messages in flight, on others the bytes of staged sources in flight. Does not check the ring. */
+ * messages in flight, on others the bytes of staged sources that the peer has not taken. Does not
+ * check the ring. */
 static bool chan_has_window(const struct core_link *link, const struct core_chan *chan)
 {
 	if (core_carries_messages(link, chan->index))
@@ -255,8 +256,8 @@ static bool tx_cut(struct core_link *link, struct core_chan *chan, struct core_j
 		bytes = tx_allowance(link, job, bytes);
 	if (!bytes && job->kind != CORE_JOB_NOTE)
 		return false;
-	/* If enough bytes of staged sources are in flight on this channel, nothing is cut: more
-	 * would only wait in the transport and occupy staging memory. */
+	/* If the channel's window is full, nothing is cut of a large job with a staged source: more
+	 * bytes would only wait in the transport and occupy staging memory. */
 	if (job->fills && !job->small && !chan_has_window(link, chan))
 		return false;
 	if (job->path == CORE_PATH_REFERENCE && !job->small &&
@@ -302,8 +303,8 @@ static bool tx_cut(struct core_link *link, struct core_chan *chan, struct core_j
 	return true;
 }
 
-/* Cuts a chunk of the first job in the queue of which a chunk can be cut now. A job that has had
- * its turn moves to the end of the queue. */
+/* Cuts a chunk of the first job in the queue that has a chunk to cut now. A job that has had its
+ * turn moves to the end of the queue. */
 static bool tx_next_job(struct core_link *link, struct core_chan *chan, struct list_node *queue,
 			struct core_tx *tx)
 {
@@ -340,8 +341,8 @@ static bool tx_next_job(struct core_link *link, struct core_chan *chan, struct l
 	return false;
 }
 
-/* Sets *tx to the first frame of the next SEND, or to the CANCEL of a SEND that ended before its
- * first frame was cut, whichever has the lower message number. */
+/* Sets *tx to the first frame of the next SEND, or to the CANCEL of a SEND that ended without eager
+ * credit, whichever has the lower message number. */
 static bool tx_next_send(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
 {
 	struct core_chunk *chunk;
@@ -394,8 +395,8 @@ static bool tx_next_piggyback(struct core_link *link, struct core_chan *chan, st
 }
 
 /* Called when the channel `full` goes idle. If bulk jobs wait, and the ring or the window of `full`
- * has no room, a kick was wasted on it. Kicks another idle channel of the same kind that has
- * room. */
+ * has no room, a kick may have been wasted on it. Kicks another idle channel of the same kind that
+ * has room. */
 static void tx_pass_kick_on(struct core_link *link, const struct core_chan *full)
 {
 	uint32_t i;
@@ -416,8 +417,8 @@ static void tx_pass_kick_on(struct core_link *link, const struct core_chan *full
 }
 
 /* Frames are tried in this order: the notification of the chunk just sent; refusals; ACK, CREDIT
- * and requests, which need no place in the ring; control frames; small jobs and SENDs; bulk jobs; a
- * NOP that asks for an acknowledgement. If there is nothing to send, the channel becomes idle. */
+ * and STAGE_REQ, which need no place in the ring; control frames; small jobs and SENDs; bulk jobs;
+ * a NOP that asks for an acknowledgement. If there is nothing to send, the channel becomes idle. */
 int core_tx_next(struct core_link *link, uint32_t channel, struct core_tx *tx)
 {
 	struct core_chan *chan = &link->chan[channel];

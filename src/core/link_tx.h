@@ -17,8 +17,8 @@ struct core_link;
 struct core_tx {
 	struct frame frame;
 	uint32_t channel;
-	/* the segment list whose local memory, from `at` on, is the payload; if NULL, the payload
-	 * is `bytes`, or there is none */
+	/* the segment list whose local memory, from `at` on, is the payload (READ_REQ: whose remote
+	 * side is requested); if NULL, the payload is `bytes`, or there is none */
 	const struct core_segs *segs;
 	struct core_cursor at;
 	uint32_t pieces;   /* number of pieces of `segs` in the payload; READ_REQ: in the request */
@@ -32,8 +32,9 @@ struct core_tx {
  * there is. */
 int core_tx_next(struct core_link *link, uint32_t channel, struct core_tx *tx);
 /* Called when the transport has given the buffers back before it had sent the whole frame. Returns
- * 1 if the frame is aborted: its rest is then sent from scratch memory. As long as a transport
- * keeps the buffers, the send call stays open; a kick then asks the sender to take them back. */
+ * 1 if the frame is aborted: its rest is then sent from scratch memory. While a transport keeps the
+ * buffers, the send call stays open; if the frame is aborted, a kick asks the sender to take them
+ * back. */
 int core_tx_pause(struct core_link *link, uint32_t channel);
 /* Called before the sender goes on with a paused frame. Returns 1 if the frame is aborted: its rest
  * is then sent from scratch memory, and its trailer says ABORTED. */

@@ -80,10 +80,10 @@ void core_note_start(struct core_link *link, struct core_note *note)
 		core_cover_wait(link, note);
 }
 
-/* Called when no request waits for the notification any more. If the notification has a number, or
- * its frame is in a ring, it must still arrive while the link lives: the peer may have a part of
- * it, or may wait for its number. Otherwise it is dropped, and its credit and cover are taken
- * back. */
+/* Called when no request waits for the notification any more, or when the link has failed. On a
+ * live link a notification that has a number, or whose frame is in a ring, must still arrive: the
+ * peer may have a part of it, or may wait for its number. Any other notification is dropped, and
+ * its credit and cover are taken back. */
 void core_note_drop(struct core_link *link, struct core_note *note)
 {
 	if ((note->number || note->piggybacked) && !link->dead)

@@ -13,8 +13,8 @@ enum core_path {
 	CORE_PATH_MESSAGE,    /* the bytes are the next message of a plugin channel */
 };
 
-/* Returns the frame flag of a chunk that goes by this path. In a READ_REQ or CTS the flag allows
- * the path. */
+/* Returns the frame flag of a chunk that goes by this path. In a READ_REQ the flag demands the path
+ * for the data, in a CTS it allows the path. */
 static inline uint16_t core_path_flag(enum core_path path)
 {
 	static const uint16_t flags[] = {
@@ -35,7 +35,7 @@ static inline enum core_path core_path_of(const struct frame *frame)
 }
 
 /* Returns the path by which the frame's payload goes. Returns STREAM if the frame has no payload:
- * the flag of a READ_REQ or CTS only allows a path. */
+ * the flag of a READ_REQ or CTS concerns frames of the peer. */
 static inline enum core_path core_path_of_payload(const struct frame *frame)
 {
 	return frame->payload_bytes ? core_path_of(frame) : CORE_PATH_STREAM;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The notification of a WRITE of one chunk does not wait for the chunk's acknowledgement: its frame
- * leaves right after the chunk, on the same channel. The receiver publishes the notification when
- * the chunk is applied, and drops it when the chunk was refused or aborted.
+ * The notification of a WRITE of one chunk need not wait for the chunk's acknowledgement: if
+ * core_piggyback_fits() allows it, its frame leaves right after the chunk, on the same channel. The
+ * receiver publishes the notification when the chunk is applied, and drops it when the chunk was
+ * refused or aborted.
  *
  * While note->piggybacked is set, the notification's frame is in a channel's ring. The notification
- * ends when the frame is acknowledged. If the channel is lost before, core_piggyback_lost()
- * decides.
+ * ends when the frame is acknowledged. If the channel is lost before that, core_piggyback_lost()
+ * decides what becomes of the notification.
  */
 #include <string.h>
 
@@ -14,7 +15,7 @@
 
 /* Whether the frame is a whole WRITE whose notification may follow at once. The frame must not be a
  * message of a plugin, the notification may have up to CORE_PIGGYBACK_BYTES, and the ring must have
- * room for it. There must also be cover for the notification, which this function pays. */
+ * room for it. There must also be cover for the notification; this function pays for it. */
 bool core_piggyback_fits(struct core_link *link, const struct core_chan *chan,
 			 const struct frame *frame, struct core_job *job)
 {
@@ -60,8 +61,8 @@ void core_piggyback_lost(struct core_link *link, struct core_note *note)
 }
 
 /* Called when a piggybacked notification begins to arrive. Returns ERR_PROTOCOL if the frame before
- * it was not the whole of the WRITE that the notification names, or if there is no cover for it; or
- * ERR_NO_MEMORY. */
+ * it was not the whole of the WRITE that the notification names, if the notification is not whole,
+ * or if the peer has no cover or credit for it; or ERR_NO_MEMORY. */
 tcpx_status core_piggyback_begin(struct core_link *link, struct core_chan *chan,
 				 const struct frame *frame, struct core_notify_in **out_msg)
 {

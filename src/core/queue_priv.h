@@ -11,7 +11,7 @@
  * place for a NACK would hold back ACKs as well. */
 #define CORE_RING_SPARE 16
 
-/* inflight.c: chunks to send again, and how a job's chunks leave the rings */
+/* inflight.c: chunks to send again, and the chunks of a job that ends */
 int core_retransmit_add(struct core_link *link, const struct core_chunk *chunk);
 void core_retransmit_pop(struct core_link *link, struct core_job *job);
 void core_retransmit_free(struct core_link *link, struct core_job *job);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sequences of frames that arrive on a channel in one epoch: which are begun, applied,
- * acknowledged, refused. Staged chunks are applied out of order, so one bit per ring place records
- * those after a gap. This code decides which acknowledgement or refusal (NACK) is next; the caller
- * sends it.
+ * acknowledged, refused. Staged chunks may be applied out of order, so one bit per ring place
+ * records those after a gap. This code decides which acknowledgement or refusal (NACK) is next; the
+ * caller sends it.
  *
  * Invariants
  *   acked <= applied <= begun <= applied + CORE_RING
@@ -33,8 +33,8 @@ struct core_rxseq {
 	/* one bit for each finished sequence after `applied`; the bit's number is the sequence %
 	 * CORE_RING */
 	uint64_t done[CORE_RING / 64];
-	/* of the frames that asked for an ACK: sequence of the oldest one that is not acknowledged,
-	 * and of the latest one */
+	/* of the frames that asked for an ACK: sequence of the oldest one that is not acknowledged
+	 * (or a lower bound of it), and of the latest one */
 	uint64_t ask_first, ask_last;
 	uint64_t acked;		 /* the last ACK acknowledged all sequences up to this one */
 	bool ack_due;		 /* an ACK must be sent */
@@ -68,7 +68,7 @@ static inline bool core_rxseq_through(const struct core_rxseq *rx, uint64_t seq)
 }
 
 /* Records that the sequence is finished. Sequences may finish in any order. Returns true if the
- * channel has an acknowledgement or a refusal to send. */
+ * channel may have an acknowledgement or a refusal to send. */
 bool core_rxseq_apply(struct core_rxseq *rx, uint64_t seq);
 
 /* Returns how many entries the array of refusals must have before core_rxseq_refuse() is called, or

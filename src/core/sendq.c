@@ -14,7 +14,7 @@ void core_sendq_init(struct core_sendq *sendq)
 	sendq->sends_first = false;
 }
 
-/* Whether the job has a frame that can be cut now or later. */
+/* Whether frames of the job are still to be cut. A SEND that waits for its CTS has none. */
 bool core_job_has_more(const struct core_job *job)
 {
 	if (job->retransmit)
@@ -84,7 +84,7 @@ void core_job_queue(struct core_link *link, struct core_job *job)
 		kick_message_channels(link, job);
 	else
 		core_kick_bulk(link, job->path == CORE_PATH_REFERENCE
-					     ? 1 /* one channel carries all chunks of the job */
+					     ? 1 /* one channel can carry all its chunks */
 				     : job->retransmit ? UINT64_MAX
 						       : core_job_cut_end(job) - job->linear);
 }
@@ -212,8 +212,8 @@ void core_ctl_queue(struct core_link *link, const struct frame *frame)
 	core_kick_small(link);
 }
 
-/* Called when a SEND was cancelled before its first frame was cut. Its number is used up, so the
- * peer must be notified: a CANCEL takes the SEND's place in the order of numbers. Eager credit is
+/* Called when a SEND was cancelled before it had eager credit. Its number is used up, so the peer
+ * must be notified: a CANCEL takes the SEND's place in the order of numbers. Eager credit is
  * acquired in this order, since the peer returns it in this order. */
 void core_cancelled_queue(struct core_link *link, const struct frame *frame)
 {

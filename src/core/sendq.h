@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What waits to be sent on a link: control frames, SENDs in order, small jobs, bulk jobs. A job
- * is in one of the lists as long as a frame of it can be cut. */
+/* What waits to be sent on a link: control frames, SENDs in order, small jobs, bulk jobs. A job is
+ * in one of the lists while a frame of it can be cut (core_job_cuttable). */
 #ifndef CORE_SENDQ_H
 #define CORE_SENDQ_H
 
@@ -10,8 +10,8 @@
 #include "base/frame.h"
 #include "base/list.h"
 
-#define CORE_CTL_MAX 65536	 /* most control frames that may wait to be sent */
-#define CORE_CANCELLED_MAX 65536 /* most CANCELs of cancelled SENDs that may wait */
+#define CORE_CTL_MAX 65536	 /* while this many wait in `ctl`, one more ends the link */
+#define CORE_CANCELLED_MAX 65536 /* no SEND can be posted while this many wait in `cancelled` */
 
 /* A control frame with a sequence and without payload: CTS, FINAL, CANCEL. */
 struct core_ctl {
@@ -20,12 +20,13 @@ struct core_ctl {
 };
 
 struct core_sendq {
-	struct list_node ctl;	/* list of core_ctl */
-	uint32_t nctl;		/* length of `ctl`, at most CORE_CTL_MAX */
-	struct list_node small; /* jobs for the priority channel, highest priority first */
-	struct list_node bulk;	/* jobs for the other channels, highest priority first */
+	struct list_node ctl; /* list of core_ctl */
+	uint32_t nctl;	      /* length of `ctl` */
+	/* jobs: highest priority first, but a job that has had its turn goes to the end */
+	struct list_node small; /* for the priority channel */
+	struct list_node bulk;	/* for the other channels */
 	struct list_node sends; /* SENDs whose first frame is not cut yet, by message number */
-	/* list of core_ctl: CANCELs of SENDs of which no frame was cut, by message number */
+	/* list of core_ctl: CANCELs of SENDs that ended without eager credit, by message number */
 	struct list_node cancelled;
 	/* length of `cancelled`; at CORE_CANCELLED_MAX no SEND can be posted */
 	uint32_t ncancelled;

@@ -219,9 +219,10 @@ void core_send_cleared(struct core_link *link, const struct frame *frame)
 	core_job_queue(link, job);
 }
 
-/* Called when the peer has ended one of its SENDs. The SEND's number must still be used up on this
- * side, since the SEND may have been aborted while it arrived, or may never arrive. Returns
- * ERR_PROTOCOL if the peer has no credit for it, or ERR_NO_MEMORY. */
+/* Called when the peer has ended one of its SENDs. If the SEND has met its RECV, the RECV ends.
+ * Otherwise the SEND's number must still be used up on this side, since the SEND may have been
+ * aborted while it arrived, or may never arrive. Returns ERR_PROTOCOL if the peer has no credit for
+ * it, or ERR_NO_MEMORY. */
 tcpx_status core_send_cancelled(struct core_link *link, const struct frame *frame)
 {
 	struct core_send_in *msg = send_in_find(link, frame->linear);

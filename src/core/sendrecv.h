@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SEND and RECV of a link. The k-th SEND that is posted is the peer's k-th message, even if it is
- * cancelled. It is matched with the peer's k-th RECV that is not cancelled. */
+/* SEND and RECV of a link. The k-th SEND that is posted has the message number k, even if it is
+ * cancelled, and is matched with the k-th RECV of the peer. A RECV that is cancelled before its
+ * SEND is known does not count. */
 #ifndef CORE_SENDRECV_H
 #define CORE_SENDRECV_H
 

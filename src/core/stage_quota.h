@@ -35,10 +35,10 @@ static inline uint64_t core_stage_out_left(const struct core_stage_out *out)
 	return out->granted - out->used;
 }
 
-/* Requests staging for `bytes` more. Returns true if a STAGE_REQ frame is due. */
+/* Requests staging for `bytes` more. Returns true if this makes a STAGE_REQ frame due. */
 bool core_stage_out_request(struct core_stage_out *out, uint64_t bytes);
 
-/* Withdraws the request for `bytes` that will not be sent. */
+/* Withdraws the request for staging for `bytes`, which will not be sent. */
 void core_stage_out_withdraw(struct core_stage_out *out, uint64_t bytes);
 
 /* Called when a CREDIT frame arrives: the peer has granted `granted` bytes since the link began,

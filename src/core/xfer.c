@@ -110,8 +110,8 @@ void core_io_release(struct core_link *link, struct core_io *io)
 		core_note_check(link, note);
 }
 
-/* Gives up the bytes of the frame under way, if there is one: its rest is scratch memory. The
- * reference is dropped now or, if a call of the transport uses the memory, when the call
+/* Gives up the bytes of the frame under way, if there is one: scratch memory takes the place of the
+ * rest. The reference is dropped now or, if a call of the transport uses the memory, when the call
  * returns. */
 void core_io_abort(struct core_link *link, struct core_io *io)
 {
@@ -194,8 +194,8 @@ static void xfer_recv_done(struct core_link *link, struct core_xfer *xfer)
 	xfer_finish(link, xfer, xfer->recv.truncated ? TCPX_ERR_TRUNCATED : TCPX_OK);
 }
 
-/* Whether the transfer cannot end yet, because frames in flight may still read its memory or, if it
- * is a strict WRITE, write to the peer's memory. */
+/* Whether the transfer cannot end yet, because the peer or a plugin may still read its memory or,
+ * if it is a strict WRITE, its frames in flight may still write to the peer's memory. */
 static bool xfer_waits_for_peer(const struct core_link *link, const struct core_xfer *xfer)
 {
 	return core_job_source_read(link, &xfer->job) ||
@@ -310,7 +310,7 @@ void core_xfer_end(struct core_link *link, struct core_xfer *xfer, tcpx_status s
 	core_job_unqueue(job);
 	core_fill_stop(link, job);
 	list_remove(&xfer->recv.node);
-	/* holds a reference, so that no abort ends the transfer before this function returns */
+	/* holds a reference, so that the transfer does not end while its frames are aborted */
 	xfer->refs++;
 	xfer_abort_io(link, xfer);
 	xfer->refs--;
@@ -369,12 +369,12 @@ static void xfer_job_init(const struct core_link *link, struct core_xfer *xfer)
 		    : xfer->op == TCPX_OP_READ ? CORE_JOB_REQUEST
 					       : CORE_JOB_SEND;
 	if (job->kind == CORE_JOB_REQUEST)
-		/* the READ_REQ frames go by the stream; the data may come by another path */
+		/* READ_REQ frames go by the priority channel, whatever the READ's size and path */
 		job->small = true;
 }
 
-/* Queues what the transfer has to send, or makes a RECV wait for its SEND. A transfer without bytes
- * may end here. */
+/* Queues what the transfer has to send, or makes a RECV wait for its SEND. The transfer may end
+ * here. */
 static void xfer_start(struct core_link *link, struct core_xfer *xfer)
 {
 	switch (xfer->op) {

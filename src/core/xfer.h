@@ -58,7 +58,7 @@ struct core_xfer {
 	/* READ into staged memory: bytes of staging that were taken for it and that no chunk has
 	 * used yet */
 	uint64_t reserved;
-	uint32_t refs; /* calls of a transport and copies under way that use its local memory */
+	uint32_t refs; /* frames under way and copies that use its local memory */
 	bool matched;  /* RECV: its SEND is known; SEND: the peer has said how it ended */
 	struct core_job job;
 	struct core_note *note;
