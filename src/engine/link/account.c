@@ -37,8 +37,8 @@ void account_open(struct engine_session *session, uint64_t memory, uint64_t noti
 
 	if (share < SHARE_MIN)
 		share = SHARE_MIN;
-	/* All links together get at most half of the memory beyond their shares, so a larger budget
-	 * of notifications could not be used. Posts beyond the budget are refused. */
+	/* All links together get at most half of the memory in addition to their shares, so a
+	 * larger budget of notifications could not be used. Posts beyond the budget are refused. */
 	if (notify > memory / 2)
 		notify = memory / 2;
 	account->budget = memory;
@@ -174,9 +174,9 @@ bool account_begin(struct engine_peer *peer)
 	return there;
 }
 
-/* Called under account.lock. Sets aside `bytes` more for the link. Returns false if that would
- * exceed the budget, or the half of the budget that all links together may get beyond their
- * shares. */
+/* Called under account.lock. Sets aside `bytes` more for the link. Returns false if the budget has
+ * too little left, or if all links together would then hold more than half of the budget beyond
+ * their shares. */
 static bool account_claim(struct engine_peer *peer, uint64_t bytes)
 {
 	struct session_account *account = &peer->link.session->account;
@@ -274,8 +274,8 @@ static bool account_serve(struct engine_peer *peer)
 	return !waits;
 }
 
-/* Called by the control thread. Offers memory to the waiting peers, oldest first. Stops at the
- * first peer that must keep waiting. */
+/* Called by the control thread. Offers memory to the waiting peers, the longest waiting first.
+ * Stops at the first peer that must keep waiting. */
 static void account_offer(struct engine_session *session)
 {
 	struct session_account *account = &session->account;
@@ -318,9 +318,10 @@ static bool note_bytes_come(const struct engine_peer *peer, int64_t since_ns)
 	return false;
 }
 
-/* Returns how many bytes of the account the peer holds beyond its share, or 0 if that is no more
- * than the peer may request ahead. Sets own->moved_ns to now_ns if the result is 0, or if bytes of
- * the peer's notifications have arrived since the last call. */
+/* Returns how many bytes beyond its share are set aside for the peer's notifications that have not
+ * reached the application, or 0 if that is no more than the peer may request ahead. Sets
+ * own->moved_ns to now_ns if the result is 0, or if bytes of the peer's notifications have arrived
+ * since the last call. */
 static uint64_t account_held(struct engine_peer *peer, int64_t now_ns)
 {
 	struct peer_account *own = &peer->link.account;

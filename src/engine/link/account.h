@@ -48,7 +48,8 @@ struct peer_account {
 	/* under link.lock: account_serve() has given the peer the turn to take memory */
 	bool turn;
 	uint64_t moves; /* control thread: core_note_moves() at the last account_look() */
-	/* control thread: since when no byte of the peer's notifications has arrived */
+	/* control thread: since when account_look() has seen the peer hold memory beyond its share
+	 * while no byte of its notifications arrived */
 	int64_t moved_ns;
 };
 
@@ -75,10 +76,11 @@ void *account_note_alloc(struct engine_session *session, size_t bytes, size_t th
 void account_note_grew(struct engine_session *session, size_t more);
 void account_note_free(struct engine_session *session, void *ptr, size_t there);
 
-/* Called by the control thread at each heartbeat: offers memory to the peers that wait. If peers
- * have waited for as long as the limit of silence, returns a peer that the caller must end, with a
- * reference. It is the peer that holds most memory among those that have sent nothing for that
- * long. The last error says why. Returns NULL if no peer must end. */
+/* Called by the control thread at each heartbeat of a peer: offers memory to the peers that wait.
+ * If peers have waited for as long as the limit of silence, returns a peer that the caller must
+ * end, with a reference. Of the peers that have sent nothing of their unfinished notifications for
+ * that long, it is the one that holds most memory. The last error says why. Returns NULL if no peer
+ * must end. */
 struct engine_peer *account_look(struct engine_session *session, int64_t now_ns);
 
 /* Like malloc() and free(), but the bytes are counted against the budget. */

@@ -117,8 +117,7 @@ void block_put(struct stage_block *block)
 	if (pool)
 		block_offer(pool);
 	if (counted)
-		/* a peer that holds no staging memory gets its next block without waiting for the
-		 * pool */
+		/* if this was the peer's last block, its next one need not wait for the pool */
 		prefill_pump(peer);
 	peer_put(peer);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Blocks of staging memory. Up to 4 MiB of consecutive bytes of a transfer lie in one block, so
- * that the owner thread of a GPU can copy neighbouring bytes in one call. Several channels may use
- * parts of one block. When the last reference is dropped, the block's memory is returned to its
- * pool, or freed if it is ordinary memory.
+ * that the owner thread of a GPU can copy neighbouring bytes in one call. Only the payload of a
+ * larger frame has a larger block, in ordinary memory. Several channels may use parts of one block.
+ * When the last reference is dropped, the block's memory is returned to its pool, or freed if it is
+ * ordinary memory.
  */
 #ifndef ENGINE_LINK_BLOCK_H
 #define ENGINE_LINK_BLOCK_H
@@ -87,9 +88,9 @@ struct stage_share *block_share(struct engine_peer *peer, const struct mem_kind 
 void block_shares_free(struct engine_peer *peer);
 
 /* Returns the block into which a frame's payload is received, with a reference: the block of the
- * payload's neighbours in the transfer, or a new one. `total` is the length of the transfer as far
- * as it is known. Returns NULL if there is no memory. Called by the owner of the channel's receive
- * direction, with no lock held. */
+ * payload's neighbours in the transfer, or a new one. `total` is the length of the transfer, or the
+ * part of it that this side knows. Returns NULL if there is no memory. Called by the owner of the
+ * channel's receive direction, with no lock held. */
 struct stage_block *block_land(struct engine_peer *peer, const struct mem_kind *kind,
 			       uint32_t device, const struct frame *frame, uint64_t total);
 

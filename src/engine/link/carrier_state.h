@@ -5,11 +5,11 @@
 
 #include "engine/link/engine.h"
 
-/* Returns the index of the interface of the socket's local address, for engine_chan.iface. */
+/* Returns the index of the interface of the socket's local address, or 0 if there is none. */
 uint32_t carrier_iface(int fd);
-/* Returns the first rail from `rail` on whose interface has a carrier, or `rail` if there is none.
- * Rails are counted in a circle: the result may exceed the number of rails, and must be taken
- * modulo that number. */
+/* Returns the first rail whose interface has a carrier, or `rail` if there is none. The search
+ * begins at `rail` and goes in a circle: the result may exceed the number of rails, and must be
+ * taken modulo that number. */
 uint32_t carrier_rail(const struct engine_session *session, uint32_t rail);
 /* Returns whether the rail's interface has no carrier. Also returns false if the rail's address is
  * the wildcard, or if no other rail could replace this one, because there is only one rail or the

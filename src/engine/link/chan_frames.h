@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The frame that a channel is sending and the frame that it is receiving. Except for atomic fields,
- * only the owner of a direction accesses the struct of that direction. */
+ * only the owner of a direction accesses the struct of that direction. Two other accesses are made
+ * under link.lock: chan_rx_forget() changes chan_rx while no receive call is under way, and the end
+ * of a copy (staged_fill_done()) changes chan_tx while `filling` is set. */
 #ifndef ENGINE_LINK_CHAN_FRAMES_H
 #define ENGINE_LINK_CHAN_FRAMES_H
 
@@ -81,7 +83,7 @@ enum chan_rx_state { RX_HEADER = 0, RX_PAYLOAD, RX_TRAILER };
 
 struct chan_rx {
 	enum chan_rx_state state;
-	/* `message`: memory for the payload of an eager SEND, or for bytes of a refused chunk */
+	/* `message`: memory for the payload of an eager SEND, and scratch memory */
 	uint8_t *buf, *message;
 	uint32_t used, have; /* bytes in `buf`: handled so far; received so far */
 	struct frame frame;

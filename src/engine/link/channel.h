@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A channel: one data connection to a peer. Each direction has an owner, the thread that sends or
- * receives at the moment. From chan_start to chan_stop only owners call the transport, and never
- * the control thread, since the kernel holds a socket's lock while a call waits for a page.
+ * receives at the moment. From chan_start to chan_stop only owners call the transport. The control
+ * thread owns a direction only to trim an idle channel: other calls may wait for a page.
  */
 #ifndef ENGINE_LINK_CHANNEL_H
 #define ENGINE_LINK_CHANNEL_H

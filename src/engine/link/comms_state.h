@@ -94,7 +94,8 @@ struct comms_slot {
 	uint32_t tries; /* failed attempts in a row */
 	bool given_up;	/* the peer may come up without this channel */
 	bool told;	/* the reason why the channel is not up was logged */
-	/* number of losses in a row; before each loss the channel had carried nothing */
+	/* number of losses in a row; before each loss, messages were posted in one direction and
+	 * none of them arrived */
 	uint32_t barren;
 	int64_t rests_ns; /* the channel is not dialled before this time */
 };

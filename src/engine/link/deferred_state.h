@@ -36,7 +36,8 @@ struct fence_out {
 
 /* Callers that wait in tcpx_peer_flush(). */
 struct link_flush {
-	/* word: futex, changed when a transfer ends; waiters: number of callers that wait */
+	/* word: futex, changed when a transfer, a notification or the peer ends; waiters: number of
+	 * callers that wait */
 	_Atomic uint32_t word, waiters;
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dials of a link, for its control link and its channels, and when a dial is repeated. Only the
- * control thread uses the struct. */
+/* The dials of a link, for its control link and its channels, and when a dial is repeated. Once the
+ * peer is in session->peer_list, only the control thread uses the struct, except for
+ * duplicate_of. */
 #ifndef ENGINE_LINK_DIAL_STATE_H
 #define ENGINE_LINK_DIAL_STATE_H
 

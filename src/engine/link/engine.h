@@ -2,10 +2,10 @@
 /*
  * The engine's objects: one runtime per process, sessions, peers, channels, requests. Locks, in the
  * order in which they may be taken: runtime.lock, session.lock, link.lock, then the leaf locks
- * (worker.lock, session.queue.lock). A thread that holds one of the first three calls no code
- * outside the library, logs nothing, and makes no system calls except wake-ups (base/law.h). Locks
- * that are held across a call of a transport (chan.poll.lock) are taken by the owners of the
- * channel's directions, never by the control thread.
+ * (such as worker.lock and session.queue.lock). A thread that holds session.lock or link.lock calls
+ * no code outside the library, logs nothing, and makes no system calls except wake-ups
+ * (base/law.h). Locks that are held across a call of a transport (chan.poll.lock) are taken by the
+ * owners of the channel's directions, never by the control thread.
  */
 #ifndef ENGINE_LINK_ENGINE_H
 #define ENGINE_LINK_ENGINE_H

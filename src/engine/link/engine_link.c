@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of a link that wake the control thread, wake callers of tcpx_peer_flush() or send
- * control frames. Also the loop over the peers of a session. */
+ * control frames. Also the loop over the peers of a session, and the wake-up for its deadlines. */
 #include "engine/link/engine_link.h"
 
 #include <limits.h>

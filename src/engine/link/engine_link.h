@@ -28,8 +28,8 @@ struct ctl_link_ops;
 struct engine_session;
 struct net_chan;
 
-/* What a posting thread sends itself: nothing; the frames of the priority channel; or these frames
- * and the share of the first bulk channel. */
+/* What a thread that runs link_events.posted() sends itself: nothing; the frames of the priority
+ * channel; or these frames and the share of one bulk channel. */
 enum post_sends { POST_NOTHING, POST_PRIO, POST_FIRST };
 
 struct link;
@@ -39,7 +39,8 @@ struct link;
 struct link_events {
 	/* Does the deferred work: kicks the channels that have work, releases memory. */
 	void (*deferred)(struct link *link);
-	/* Like deferred(), but called by a posting thread, which also sends some frames itself. */
+	/* Like deferred(), but for a thread that posts or that has ended copies, which may also
+	 * send some frames itself. */
 	void (*posted)(struct link *link, enum post_sends sends);
 	void (*free)(struct link *link); /* called when the last reference was dropped */
 
@@ -48,7 +49,7 @@ struct link_events {
 	/* Called by the control thread. Does the work in link->wake. */
 	void (*woken)(struct sys_post *post);
 	/* Starts a channel on the connection `chan`, which the function takes over. An error means
-	 * that the channel is not needed any more. */
+	 * that the channel is not needed any more or cannot be made. */
 	tcpx_status (*attach)(struct link *link, uint32_t channel, uint32_t epoch,
 			      struct net_chan *chan);
 	/* Called when a channel is up or was given up. The link may then count as up. */
@@ -94,9 +95,8 @@ static inline void link_lock(struct link *link)
 	law_enter();
 }
 
-/* Unlocks without running deferred work. Used by owners of a channel's direction and by deferred
- * work itself: their callers end with link_run_deferred(). Also used by callers that only read, and
- * by callers that hold session.lock. Neither of these defers work. */
+/* Unlocks without running deferred work. For callers that defer none, and for callers that run it
+ * later or whose callers do (link_run_deferred(), link_run_posted(), copies_wake_later()). */
 static inline void link_unlock_only(struct link *link)
 {
 	law_leave();
@@ -117,7 +117,7 @@ static inline void link_unlock(struct link *link)
 		link_run_deferred(link);
 }
 
-/* Runs link_events.posted(). Called by a posting thread after link_unlock_only(). */
+/* Runs link_events.posted(). Called after link_unlock_only(), at the end of a post or of copies. */
 static inline void link_run_posted(struct link *link, enum post_sends sends)
 {
 	link->events->posted(link, sends);
@@ -137,7 +137,8 @@ static inline void link_put(struct link *link)
 
 /* Makes the control thread do the work in link->wake. Called by any thread, under any lock. */
 void link_wake(struct link *link);
-/* Called by any thread when a transfer has ended. Wakes callers of tcpx_peer_flush(). */
+/* Called by any thread when a transfer, a notification or the peer has ended. Wakes callers of
+ * tcpx_peer_flush(). */
 void link_progress(struct link *link);
 /* Called by the control thread. Sends a frame over the peer's control link, if that link is up. */
 void link_tell(struct link *link, const struct frame *frame, const void *payload);

@@ -28,7 +28,8 @@ struct engine_peer {
 	/* agreed by both ends: number of bulk channels; bytes of a chunk */
 	uint32_t nbulk, chunk_bytes;
 	uint64_t post_seq; /* under link.lock: number of the last post */
-	/* under link.lock: mean bytes per second of the last READs; of the last WRITEs */
+	/* under link.lock: mean bytes per second of the last large READs; of the last large
+	 * WRITEs */
 	uint64_t rate[2];
 	/* under session.queue.lock: number of the peer's notifications that the application has not
 	 * read */
@@ -43,7 +44,10 @@ struct engine_peer {
 	struct engine_shares *shared;
 	struct engine_peer_comms *comms; /* plugin channels to the peer; NULL: none */
 
-	/* Only the control thread uses the fields below, except where a lock is named. */
+	/* Once the peer is in session->peer_list, only the control thread uses the fields below,
+	 * except where a lock is named. Other threads also read `died` and `dialler` under
+	 * session.lock, address.remote under session.lock or link.lock, and dialling.duplicate_of
+	 * after the dial. */
 	struct peer_address address;
 	struct peer_dialling dialling;
 	struct peer_control control;

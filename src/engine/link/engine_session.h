@@ -22,7 +22,7 @@ struct engine_plugin;
 struct engine_session {
 	_Atomic uint32_t magic;
 	uint32_t fork_generation;
-	pthread_mutex_t lock; /* guards the list of peers, `listen`, and the handles of peers */
+	pthread_mutex_t lock; /* guards the list of peers, listen.begun, and the handles of peers */
 	uint64_t flags;
 	char name[TCPX_NAME_MAX + 1];
 	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES], secret[WIRE_SECRET_BYTES];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Zero-copy pins. When a payload was given to the transport without a copy, the kernel still reads
- * the slices that hold the payload; on one host the peer's socket does so, too. A pin keeps the
- * slices until the peer reports that it has taken the frame out of its transport. The pins of a
- * lost channel end with the peer's fence, after which the peer takes nothing more from the channel.
- * The pins of a dead peer end when the peer's end of the connection is closed, or after
- * HOLD_DEAD_NS, when this side resets the connection (docs/design/zerocopy.md).
+ * the slices that hold the payload; if both ends are on one host, the peer's socket reads them,
+ * too. A pin keeps the slices until the peer reports that it has taken the frame out of its
+ * transport. The pins of a lost channel end with the peer's fence, after which the peer takes
+ * nothing more from the channel. The pins of a dead peer end when the peer's end of the connection
+ * is closed, or after HOLD_DEAD_NS, when this side resets the connection (docs/design/zerocopy.md).
  */
 #ifndef ENGINE_LINK_HOLD_H
 #define ENGINE_LINK_HOLD_H

@@ -27,7 +27,7 @@ struct peer_inbound {
 /* The peer's data channels through shared memory: peer/peer_local.h. */
 struct peer_local {
 	bool answers;	/* the peer tells a dialler whether it accepts the channel */
-	uint32_t tries; /* number of dials that the peer ended without an answer */
+	uint32_t tries; /* dials that the peer ended without an answer before it came up */
 	struct peer_local_dial *dial[CORE_CHANNELS_MAX];
 	/* the peer has offered shared memory, and this side has not given up using it */
 	bool have_offer;

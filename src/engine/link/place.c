@@ -36,8 +36,8 @@ void place_start(void)
 	sys_cpu_allowed(&place.allowed);
 	if (topo_scan(config_text(CONFIG_SYSFS), &place.topo) != TCPX_OK)
 		return;
-	/* Among very many workers, the first and the last would be placed on different nodes. If
-	 * they are not, the process uses one node, and nothing is pinned. */
+	/* If the process may use several nodes, the first and the last of CPUS_MAX workers are
+	 * placed on different ones. Otherwise nothing is pinned. */
 	if (topo_place_worker(place.topo, &place.allowed, 0, CPUS_MAX, &cpus) ==
 	    topo_place_worker(place.topo, &place.allowed, CPUS_MAX - 1, CPUS_MAX, &cpus)) {
 		place_stop();
@@ -83,7 +83,7 @@ uint32_t session_auto_channels(void)
 	uint32_t cores = sys_cpu_usable();
 
 	/* On a small machine, four channels use all of the copy bandwidth. A large machine copies
-	 * more with more channels, as long as both ends of a connection have cores for them
+	 * more with more channels, if both ends of a connection have cores for them
 	 * (docs/experiments.md). */
 	if (cores >= 16)
 		return cores * 3 / 8 < 16 ? cores * 3 / 8 : 16;

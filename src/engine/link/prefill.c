@@ -11,7 +11,8 @@
 #include "base/error.h"
 #include "engine/link/stage.h"
 
-/* a filled slice that is not sent for this long is given up if others wait (decisions.md, 23) */
+/* a filled slice that is not sent for this long is given up if clients of the pool wait
+ * (decisions.md, 23) */
 #define FILL_STALE_NS (100 * CLOCK_MS_NS)
 /* if no slice was begun for this long, the workers are assumed to sleep */
 #define FILL_REST_NS (1 * CLOCK_MS_NS)
@@ -169,8 +170,9 @@ static struct stage_block *slice_room(struct engine_peer *peer, const struct cor
 		block_get(job->fill.block);
 		return job->fill.block;
 	}
-	/* A peer that holds no staging memory gets ordinary memory instead of waiting for others. A
-	 * fill that is not urgent (`ahead`) always waits for the pool. */
+	/* A peer that holds no staging memory gets ordinary memory if the pool has none free,
+	 * instead of waiting for others. A fill that is not urgent (`ahead`) waits for the pool
+	 * even then. */
 	if (share && (fill->ahead || share->spilled || mem_stager_held(&share->stager)))
 		want = BLOCK_OR_WAIT;
 	return block_open(peer, region->kind, region->device, MEM_OUT, fill->linear, fill->bytes,
@@ -351,8 +353,8 @@ uint32_t prefill_claim(const struct core_tx *tx, struct prefill_slice **slices, 
 	return at == end ? n : 0;
 }
 
-/* Called under link.lock. Returns whether a client waits for memory in a pool that slices of the
- * job occupy. */
+/* Called under link.lock. Returns whether memory of the job's slices would help a waiting client of
+ * the pool. Low-priority clients do not count. */
 static bool slices_in_the_way(const struct core_job *job)
 {
 	struct list_node *pos;
@@ -368,8 +370,8 @@ static bool slices_in_the_way(const struct core_job *job)
 	return false;
 }
 
-/* Called under link.lock. Gives up the slices of a job that were filled and not sent for
- * FILL_STALE_NS, if a client waits for memory of their pool. */
+/* Called under link.lock. Gives up all slices of a job if the first of them was filled and not sent
+ * for FILL_STALE_NS, and if their memory would help a waiting client (slices_in_the_way()). */
 static void stale_look_job(struct engine_peer *peer, struct core_job *job, int64_t now_ns)
 {
 	const struct prefill_slice *first;
@@ -383,8 +385,8 @@ static void stale_look_job(struct engine_peer *peer, struct core_job *job, int64
 			  peer->who.name, (unsigned long long)job->linear);
 }
 
-/* Gives up the peer's stale slices. Returns true if a client waits for a pool that this peer
- * uses. */
+/* Gives up the peer's stale slices. Returns true if staging memory that the peer holds would help a
+ * waiting client of the pool. Low-priority clients do not count. */
 static bool stale_look_peer(struct engine_peer *peer, int64_t now_ns)
 {
 	struct stage_share *share;
@@ -406,7 +408,7 @@ static bool stale_look_peer(struct engine_peer *peer, int64_t now_ns)
 }
 
 /* Called by a timer on the control thread. Gives up the stale slices of all peers. Sets the timer
- * again if a client still waits for a pool. */
+ * again if stale_look_peer() returned true for any of them. */
 static void stale_look(struct sys_timer *timer, int64_t now_ns)
 {
 	struct engine_runtime *runtime = LIST_ENTRY(timer, struct engine_runtime, prefill_timer);

@@ -19,7 +19,7 @@ struct session_rails {
 	struct sockaddr_storage at[ENGINE_RAILS_MAX];
 	uint32_t count;
 	bool named; /* the option `bind` names the rails */
-	/* `bind` is "auto" or excludes interfaces, so other source addresses may be used, too */
+	/* `bind` names "auto" or excludes interfaces, so other source addresses may be used, too */
 	bool any_source;
 	uint32_t said; /* control thread: bit mask of the rails whose failure was logged */
 };

@@ -203,7 +203,8 @@ static tcpx_status remote_index(struct builder *b, uint64_t id, uint32_t *out_in
 	return TCPX_OK;
 }
 
-/* Checks a segment, and appends it to the list or joins it with the previous segment. */
+/* Checks a segment, and appends it to the list or joins it with the previous segment. A segment of
+ * 0 bytes is only checked. */
 static tcpx_status segment_add(struct builder *b, const tcpx_segment *segment, bool remote)
 {
 	struct core_segs *segs = &b->request->segs;
@@ -253,7 +254,7 @@ static tcpx_status segment_add(struct builder *b, const tcpx_segment *segment, b
 	return TCPX_OK;
 }
 
-/* Returns the bytes of a list of `count` segments and their sentinel. */
+/* Returns the size in bytes of a list of `count` segments and their sentinel. */
 static size_t list_bytes(uint64_t count)
 {
 	return (size_t)(count + 1) * sizeof(struct core_seg);
@@ -275,7 +276,8 @@ static tcpx_status list_memory(struct engine_session *session, size_t count)
 			  "or use shorter lists");
 }
 
-/* Frees the end of the list that is unused because segments were joined to their neighbours. */
+/* Frees the unused end of the list. The list is shorter than `count` if segments were joined or
+ * empty, or if one was refused. */
 static void list_shrink(struct engine_request *request, size_t count)
 {
 	struct core_segs *segs = &request->segs;

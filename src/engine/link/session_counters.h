@@ -10,7 +10,7 @@
 #include <tcpx/tcpx.h>
 
 struct session_counters {
-	struct tcpx_counters gone; /* under queue.lock: sums of the peers that have been freed */
+	struct tcpx_counters gone; /* under queue.lock: sums of the peers that have ended */
 	struct ctl_counters ctl;
 	_Atomic uint64_t posted, done, failed, active; /* numbers of requests */
 	_Atomic uint64_t notes_in, notes_out;

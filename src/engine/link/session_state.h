@@ -41,8 +41,8 @@ struct session_identity {
 /* The addresses that the session advertises: peer/session_advertised.h. */
 struct session_advertised {
 	char *option; /* text of the option; NULL: the option is not set */
-	/* The addresses in `option`, set once the session listens. Port 0 stands for the port on
-	 * which the session listens. */
+	/* The addresses in `option`, set when the session begins to listen. Port 0 stands for the
+	 * port on which the session listens. */
 	struct wire_address addrs[WIRE_ADDR_MAX];
 	uint32_t count;
 };

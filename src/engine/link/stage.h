@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Staging memory in the data path: copies between slots and regions. A channel fills a slot before
- * a send, or copies a slot to regions after a receive. A slot is a range of pinned host memory for
- * one chunk. */
+ * a send, or copies a slot to regions after a receive. A slot is the part of a block (block.h) that
+ * holds one chunk. */
 #ifndef ENGINE_LINK_STAGE_H
 #define ENGINE_LINK_STAGE_H
 
@@ -71,13 +71,13 @@ tcpx_status copies_add_local(struct stage_copies *copies, const struct core_segs
 const struct mem_region *copies_staged_in(const struct core_segs *segs, struct core_cursor at,
 					  uint32_t pieces);
 /* Starts all parts that are not started. If `to_slot` is true, the pieces are copied to the slot,
- * otherwise the slot to the pieces. If `status` is an error, nothing is started. done() runs once,
- * maybe before this function returns, with `status` if that is an error, otherwise with the result
- * of the copies. The caller holds no lock. */
+ * otherwise the slot to the pieces. If `status` is an error, no further part is started. done()
+ * runs once, maybe before this function returns, with `status` if that is an error, otherwise with
+ * the result of the copies. The caller holds no lock. */
 void copies_start(struct stage_copies *copies, bool to_slot, tcpx_status status);
 void copies_free(struct stage_copies *copies);
-/* Called by a done() function, with link.lock free. Runs the link's deferred work, which wakes
- * other threads, after the last copy of the batch. */
+/* Called by a done() function, with no lock held. Runs the link's deferred work, which wakes other
+ * threads, after the last copy of the batch. */
 void copies_wake_later(struct engine_peer *peer);
 
 struct comms_job;

@@ -17,8 +17,9 @@
 /* The scheduler's time slice, in ns, for the worker of the priority channels. That worker runs for
  * microseconds only, but must start at once. */
 #define PRIOS_SLICE_NS 100000
-/* How long a worker spins after its last event while sessions poll busily. Spinning raised the rate
- * of 8 concurrent transfers of 1 MiB between GPUs from 7.8 to 11.9 GB/s. */
+/* How long a worker spins after its last event while a session is open that polls busily
+ * (TCPX_SESSION_BUSY_POLL). Spinning raised the rate of 8 concurrent transfers of 1 MiB between
+ * GPUs from 7.8 to 11.9 GB/s. */
 #define SPIN_NS (200 * 1000ll)
 /* an application that polled less than this time ago counts as one that polls as fast as it can */
 #define POLLED_NS (20 * 1000ll)
@@ -91,8 +92,9 @@ static _Atomic int64_t app_polled_ns; /* time of the last worker_app_polled() */
 /* the machine has enough cores for worker_app_polled() to have an effect */
 static _Atomic bool cores_suffice;
 
-/* Returns whether workers may spin: there are several workers, and at least two usable cores for
- * each. Workers must not take cores from the threads that they wait for. */
+/* Returns whether workers may spin: there are several workers of bulk channels, and at least two
+ * usable cores for each of them. Workers must not take cores from the threads that they wait
+ * for. */
 static bool worker_may_spin(void)
 {
 	return sys_cpu_usable() >= 2 * engine_runtime.nworkers && engine_runtime.nworkers > 1;
@@ -112,9 +114,9 @@ bool worker_app_polls(void)
 }
 
 /* Returns whether the worker spins. A roused worker spins until roused_ns. Any worker spins for
- * SPIN_NS after it last had something to do (moved_ns), while sessions poll busily. The worker of
- * the priority channels does so, too, while an application polls as fast as it can: such an
- * application waits mostly for this worker to wake up. */
+ * SPIN_NS after it last had something to do (moved_ns), while a session is open that polls busily.
+ * The worker of the priority channels does so, too, while an application polls as fast as it can:
+ * such an application waits mostly for this worker to wake up. */
 static bool worker_spins(const struct engine_worker *worker, int64_t moved_ns)
 {
 	bool busy = atomic_load(&mem_busy_sessions) > 0;
@@ -132,13 +134,13 @@ static bool worker_spins(const struct engine_worker *worker, int64_t moved_ns)
 /* State of a worker that polls and from time to time lets other threads use its core. */
 struct turn {
 	int64_t began_ns;   /* since when the worker has had the core */
-	int64_t crowded_ns; /* when a yield last took long; 0: the last one did not */
+	int64_t crowded_ns; /* when the last yield began, if it took long; else 0 */
 };
 
 /* Lets other threads use the core, since the worker may wait for one of them. A yield gives the
  * whole time slice away: if every round yielded while other threads spin, a round would take 30 ms.
- * So the worker polls for POLL_NS between two yields. After a yield that took long, the worker
- * sleeps briefly instead, for which the scheduler compensates it. */
+ * So the worker polls for POLL_NS between two yields. For CROWDED_NS after a yield that took long,
+ * the worker sleeps briefly instead of yielding, for which the scheduler compensates it. */
 static void let_others_run(struct turn *turn)
 {
 	const struct timespec moment = {0, MOMENT_NS};

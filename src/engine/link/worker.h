@@ -14,7 +14,7 @@ bool worker_sleeps(const struct engine_chan *chan);
  * of a millisecond. If the worker sleeps, it wakes up at once and waits for the kick. Does nothing
  * where cores are scarce. */
 void worker_rouse(struct engine_worker *worker);
-void worker_again(struct engine_chan *chan); /* makes the worker call calls->event(EPOLLIN) */
+void worker_again(struct engine_chan *chan); /* makes the worker receive soon, without an event */
 /* like worker_again(), but called on the worker's own thread; the worker may also yield its core */
 void worker_poll(struct engine_chan *chan);
 void worker_look(struct engine_chan *chan); /* makes the worker call calls->kicked() soon */

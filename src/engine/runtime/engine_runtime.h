@@ -21,7 +21,7 @@ struct engine_worker {
 	int epfd, wakefd;
 	uint32_t index;
 	/* number of channels that the worker serves; a new channel goes to the worker with the
-	 * fewest */
+	 * fewest, if possible on its NIC's node */
 	_Atomic uint32_t channels;
 	int node; /* NUMA node of the worker's CPUs; TOPO_NUMA_UNKNOWN: any CPU */
 	/* prios: this worker serves the priority channels. polls: a channel has asked for another
@@ -51,8 +51,8 @@ struct engine_runtime {
 	/* workers of bulk channels; one more worker serves the priority channels */
 	uint32_t nworkers;
 	_Atomic uint32_t fork_generation; /* of the process that started the runtime */
-	/* late: sessions that were closed while a copy still used their memory. late_looked: a
-	 * thread waits for the ends of these copies. Both are under `lock`. */
+	/* late: closed sessions whose peers are still in use, for example by a copy. late_looked: a
+	 * thread waits until these peers are freed. Both are under `lock`. */
 	struct list_node late;
 	bool late_looked;
 	_Atomic uint32_t peers_freed; /* futex: counts the freed peers of all sessions */
@@ -72,7 +72,8 @@ struct engine_runtime {
 extern struct engine_runtime engine_runtime;
 
 /* Defined in runtime_start.c. runtime_get() starts the runtime at the first call, runtime_put()
- * stops it at the last one. `workers` is the number of workers; 0 means the default number. */
+ * stops it at the last one. `workers` is the number of workers of bulk channels; if it is 0,
+ * TCPX_WORKERS or the default applies. */
 tcpx_status runtime_get(uint32_t workers);
 void runtime_put(void);
 /* Runs fn(arg) on the control thread and waits until fn has returned. Defined in runtime.c. */

@@ -18,7 +18,8 @@
 /* First member of every object in a table. */
 struct handle_slot {
 	_Atomic uint64_t id; /* the handle; 0: the object is free or hidden */
-	/* number of references; 0: free, and changed only by handle_take() */
+	/* number of references; 0: the object is free or about to be freed, and only handle_take()
+	 * changes the number */
 	_Atomic uint32_t refs;
 	uint32_t index, generation;
 	struct handle_slot *next_free;

@@ -32,8 +32,7 @@ bool runtime_is_control(void)
 	return pthread_equal(pthread_self(), engine_runtime.control);
 }
 
-/* The peer's session may be freed already. So the futex on which a thread waits that closes the
- * session is in the runtime. */
+/* The peer's session may be freed already. So the futex is in the runtime. */
 void runtime_peer_freed(void)
 {
 	atomic_fetch_add(&engine_runtime.peers_freed, 1);

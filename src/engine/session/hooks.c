@@ -37,7 +37,7 @@ static void hook_close_channel(void *arg, uint32_t channel)
 {
 	struct engine_peer *peer = arg;
 
-	/* The peer has closed the channel. */
+	/* The peer has fenced the channel, which is still up on this side. */
 	peer->link.wake.close_mask |= 1ull << channel;
 	link_wake(&peer->link);
 }
@@ -100,7 +100,7 @@ static tcpx_status hook_deliver(void *arg, struct core_xfer *xfer, const void *d
 		     : TCPX_OK;
 }
 
-/* Notes whether the link waits for staging memory. The caller holds queue.lock. */
+/* Stores whether the link waits for staging memory. The caller holds queue.lock. */
 static void set_hungry(struct engine_peer *peer, bool hungry)
 {
 	peer->link.session->staging.hungry += (uint32_t)hungry - (uint32_t)peer->link.quota.hungry;
@@ -126,8 +126,8 @@ static uint64_t hook_stage_take(void *arg, uint64_t want, uint64_t least)
 	return got;
 }
 
-/* Reserves staging memory that the link keeps without a request: `want` bytes, or none if all links
- * together would then keep more than an eighth of the pool. Returns the number of bytes
+/* Reserves staging memory that the peer may keep without a request: `want` bytes, or none if all
+ * peers together would then keep more than an eighth of the pool. Returns the number of bytes
  * reserved. */
 static uint64_t hook_stage_ahead(void *arg, uint64_t want)
 {
@@ -264,8 +264,9 @@ static void hooks_kick(struct engine_peer *peer, uint32_t channel, bool here)
 	chan_put(chan);
 }
 
-/* Does what was deferred while the lock was held: fills, and kicks of channels. `here` says whether
- * this thread may send on the priority channel; the control thread never does. */
+/* Does what was deferred while the lock was held: the work of path_flush(), and kicks of channels.
+ * `here` says whether this thread may send on the priority channel; the control thread never
+ * does. */
 static void hooks_run(struct engine_peer *peer, bool here)
 {
 	uint64_t mask;
@@ -296,10 +297,11 @@ static void hooks_deferred(struct link *link)
 	(void)error_raise(&last);
 }
 
-/* Runs deferred work on the thread that posts. Wakes only one of the sleeping workers; that worker
- * wakes the others. A second wake-up would often take the processor from this thread in the middle
- * of its call. With POST_FIRST, this thread sends the first channel's share itself, and first wakes
- * all other workers, so that all send at the same time. */
+/* Runs deferred work on a thread that posts or that has ended copies. Wakes only one of the
+ * sleeping workers; that worker wakes the others. A second wake-up would often take the processor
+ * from this thread in the middle of its call. With POST_FIRST, this thread instead kicks all
+ * channels but the first one whose worker sleeps, and then sends for that one itself, so that all
+ * send at the same time. */
 static void hooks_posted(struct link *link, enum post_sends sends)
 {
 	struct engine_peer *peer = link_peer(link);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starts and stops the runtime of the process: a control thread and the workers. The runtime exists
- * while a session is open. */
+ * while there is a session that is not freed. */
 #include <stdlib.h>
 #include <string.h>
 

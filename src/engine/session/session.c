@@ -20,7 +20,7 @@
 #include "sys/futex.h"
 
 #define SESSION_MAGIC 0x74637078u
-/* how long a close waits for copies that use the session's memory */
+/* how long a close waits until the session's peers are freed */
 #define CLOSE_WAIT_NS CLOCK_S_NS
 
 static void session_init(struct engine_session *session)
@@ -94,7 +94,7 @@ static void session_peers_await(struct engine_session *session, int64_t deadline
 }
 
 /* Frees the sessions in engine_runtime.late that no longer have a peer. That list contains the
- * sessions that were closed while a copy used their memory. */
+ * closed sessions whose peers were still in use, for example by a copy. */
 static void sessions_free_late(void)
 {
 	for (;;) {
@@ -140,8 +140,8 @@ static void *sessions_late_main(void *arg)
 	}
 }
 
-/* Arranges that a closed session is freed when no copy uses its memory any more. If no thread can
- * be started for that, the next open or close of a session frees it. */
+/* Arranges that a closed session is freed when its peers are no longer in use. If no thread can be
+ * started for that, a later open or close of a session frees it. */
 static void session_free_later(struct engine_session *session)
 {
 	struct engine_runtime *runtime = &engine_runtime;
@@ -268,8 +268,8 @@ static void session_close_barrier(void *arg)
 	(void)arg;
 }
 
-/* Ends the peers and then the requests, and waits up to CLOSE_WAIT_NS until no copy uses the
- * session's memory. If a copy still uses it, the session is freed later. */
+/* Ends the peers and then the requests, and waits up to CLOSE_WAIT_NS until the peers are freed. If
+ * one is still in use after that, the session is freed later. */
 void engine_session_close(struct engine_session *session)
 {
 	uint32_t i;
@@ -293,8 +293,8 @@ void engine_session_close(struct engine_session *session)
 		handle_put(&session->imports, import);
 	}
 	session_requests_release(session);
-	/* Copies of staged memory, and channels that a worker still serves, hold references to
-	 * peers. */
+	/* Copies of staged memory, channels that a worker still serves, and name look-ups hold
+	 * references to peers. */
 	session_peers_await(session, clock_after(CLOSE_WAIT_NS));
 	runtime_call(session_close_barrier, NULL);
 	sessions_free_late();
@@ -303,7 +303,8 @@ void engine_session_close(struct engine_session *session)
 		session_destroy(session);
 		return;
 	}
-	/* A worker will report the end of the copy, so the reference to the runtime is kept. */
+	/* The runtime's threads must still end what uses the peers, so the reference to the runtime
+	 * is kept. */
 	LOG_WARN("session '%s': memory of %u peers is still in use and stays until its copies and "
 		 "look-ups end",
 		 session->name, atomic_load(&session->peers.live));
