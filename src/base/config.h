@@ -214,15 +214,16 @@ struct config_row {
 /* The value of an option. */
 struct config_value {
 	uint64_t u64;	  /* the parsed value; for TEXT and PATH, its length */
-	const char *text; /* the value as the user wrote it */
+	const char *text; /* the value as text: as the user wrote it, or the default */
 	enum config_source source;
-	const char *wrong; /* the variable whose text was refused, or NULL */
+	/* name of the variable whose text was refused, up to a blank or NUL; NULL if none was */
+	const char *wrong;
 	const char *wrong_text;
 };
 
 /* Return the value in force in this process: the one that config_set() set last, otherwise the one
- * from the environment. The first access to any option reads the environment; later changes of the
- * environment are ignored. Any thread. */
+ * from the environment, otherwise the default. The first access to any option reads the
+ * environment; later changes of the environment are ignored. Any thread. */
 uint64_t config_u64(enum config_id id);
 int config_bool(enum config_id id);
 const char *config_text(enum config_id id); /* never NULL; "" if unset and without a default */
@@ -257,8 +258,8 @@ int config_parse(const struct config_row *row, int is_alias, const char *text, u
 /* Whether the name is that of an option or an alias, or of another variable that begins with TCPX_
  * or UCCL_TCPX_ and that known scripts or plugins read. */
 int config_known(const char *name, size_t len);
-/* Returns the name of the option whose name or alias has the smallest edit distance to `name`.
- * Returns "" if none is similar. */
+/* Returns the name of the option whose name or alias has the smallest edit distance to `name`; the
+ * prefixes TCPX_ and UCCL_TCPX_ do not count. Returns "" if none is similar. */
 const char *config_nearest(const char *name, size_t len);
 
 #endif

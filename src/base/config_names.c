@@ -61,7 +61,8 @@ static const char *strip_prefix(const char *name, size_t *len)
 }
 
 /* Returns the edit distance of two names. Inserting, deleting or replacing a character costs 1;
- * swapping two adjacent characters costs 1 as well. */
+ * swapping two adjacent characters costs 1 as well. If a name is longer than NAME_MAX_LEN, returns
+ * NAME_MAX_LEN. */
 static unsigned edit_distance(const char *a, size_t a_len, const char *b, size_t b_len)
 {
 	unsigned before[NAME_MAX_LEN + 1] = {0}, last[NAME_MAX_LEN + 1], now[NAME_MAX_LEN + 1];
@@ -112,7 +113,7 @@ const char *config_nearest(const char *name, size_t len)
 	unsigned best;
 
 	name = strip_prefix(name, &len);
-	/* A name at a larger distance is not taken for a misspelling. */
+	/* A misspelling has at most the distance 3 or, if that is more, half the name's length. */
 	best = (unsigned)(len / 2 > 3 ? len / 2 : 3) + 1;
 	for (unsigned i = 0; (row = config_row(i)) != NULL; i++) {
 		const char *alias = row->aliases;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CRC-32C, computed by the processor's instruction if there is one, otherwise by eight tables. */
+/* CRC-32C, computed by the SSE4.2 instruction if the processor has it, otherwise by eight
+ * tables. */
 #include <pthread.h>
 #include <string.h>
 

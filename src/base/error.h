@@ -40,7 +40,8 @@ const char *error_status_text(tcpx_status status);
 const char *error_status_name(tcpx_status status);
 const char *error_status_next(tcpx_status status);
 
-extern _Atomic int log_level; /* the level in force, enum tcpx_log_level */
+/* the level in force, enum tcpx_log_level; above all levels until one is set */
+extern _Atomic int log_level;
 
 void log_write(enum tcpx_log_level level, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -52,7 +53,8 @@ void log_sink_set(tcpx_log_fn fn, void *arg, enum tcpx_log_level level);
 /* Whether the application has set a function that receives log lines. */
 bool log_sink_is_set(void);
 
-/* Sets the level, which the caller took from the options, unless a level was set before. */
+/* log_level_default sets the level, which the caller took from the options, unless a level was set
+ * before. log_level_set always sets it. */
 void log_level_default(int level);
 void log_level_set(int level);
 /* Suppresses all lines except errors and lines that begin with this text. NULL ends the

@@ -10,16 +10,15 @@
 #define FRAME_TABLE_MAX (64u << 10)   /* most bytes of the segment table of a frame */
 #define FRAME_PAYLOAD_MAX (16u << 20) /* most bytes of the payload of a frame */
 #define FRAME_REF_MAX (1u << 30)      /* most bytes of a chunk by reference */
-/* most bytes of the payload of a frame on the control link */
-#define FRAME_CONTROL_MAX (64u << 10)
+#define FRAME_CONTROL_MAX (64u << 10) /* most bytes of a payload on the control link */
 #define FRAME_VERSION 1
 
 /*
  * Frame types. A type marked "seq" has a channel sequence, is acknowledged when applied, and is
- * sent again if its channel was lost. The other types carry cumulative values and may be lost. The
- * names before "=" are fields of struct frame. Unless stated otherwise, xfer is the id of the
- * transfer, linear the offset in the transfer, key the key of a region, and offset the offset in
- * that region.
+ * sent again if its channel was lost. The other types on data channels carry cumulative values and
+ * may be lost. The names before "=" are fields of struct frame. Unless stated otherwise, xfer is
+ * the id of the transfer, linear the offset in the transfer, key the key of a region, and offset
+ * the offset in that region.
  */
 enum frame_type {
 	/* data channels */
@@ -37,16 +36,17 @@ enum frame_type {
 			     * status, offset = bytes applied */
 	FRAME_CANCEL = 9,   /* seq; cancels a READ or SEND of the sender: key = enum frame_cancel.
 			     * SEND: linear = message number, offset = eager bytes charged; CANCEL
-			     * takes the number's place if the SEND does not arrive */
-	FRAME_NOTIFY = 10,  /* seq; key = enum frame_note, xfer = notification number (BEHIND: id of
-			     * the WRITE), linear = offset of this part, offset = total bytes */
+			     * uses up the number if the SEND does not arrive */
+	FRAME_NOTIFY = 10,  /* seq; key = enum frame_note, xfer = notification number (PIGGYBACK: id
+			     * of the WRITE), linear = offset of this part, offset = total bytes */
 	FRAME_NACK = 11,    /* seq; refuses a frame: xfer = that of the refused frame, linear = its
 			     * sequence, offset = negated status */
 	FRAME_NOP = 12,	    /* seq; carries nothing but the flag FRAME_F_ACK */
 	FRAME_ACK = 13,	    /* linear = sequence up to which all frames are applied or refused,
 			     * key = sequence up to which all are taken out of the transport */
-	FRAME_CREDIT = 14,  /* key = enum frame_credit, linear = cumulative units returned. NOTIFY:
-			     * offset = cumulative bytes granted beyond the first window */
+	FRAME_CREDIT = 14,  /* key = enum frame_credit, linear = cumulative units returned. With
+			     * CREDIT_NOTIFY: offset = cumulative bytes granted beyond the first
+			     * window */
 	FRAME_STAGE_REQ = 15, /* asks for staging at the destination, in cumulative bytes:
 			       * linear = wanted, key = no longer wanted, offset = grants returned
 			       * unused. The answer is CREDIT with FRAME_CREDIT_STAGE */
@@ -57,7 +57,7 @@ enum frame_type {
 	FRAME_GOODBYE = 65,   /* the sender ends the link in an orderly way */
 	FRAME_FENCE = 66,     /* the sender's reader of a channel has stopped: key = channel,
 			       * epoch = that of the channel, linear = cumulative applied sequence,
-			       * offset = largest packet payload when it connects again (0: any),
+			       * offset = largest packet payload of the next connection (0: any),
 			       * payload = refusals (u64 seq, u64 negated status)* */
 	FRAME_CHANNELS = 67,  /* linear = number of bulk channels that the dialler may open */
 	FRAME_LOCAL = 68,     /* offers the same-host transport: payload = nonce, abstract name */
@@ -95,7 +95,7 @@ enum frame_credit {
 	FRAME_CREDIT_COVER = 4,
 };
 /* The key of a NOTIFY. The notification belongs to a transfer (ATTACHED), to none (ALONE), or to
- * the WRITE whose DATA frame is directly before the NOTIFY on the channel (BEHIND). */
+ * the WRITE whose DATA frame is directly before the NOTIFY on the channel (PIGGYBACK). */
 enum frame_note { FRAME_NOTE_ATTACHED = 0, FRAME_NOTE_ALONE = 1, FRAME_NOTE_PIGGYBACK = 2 };
 /* The key of a READ_REQ: on which channel the data should be sent. BY_PRIO asks for the priority
  * channel, but the responder may choose another one. */
@@ -104,8 +104,8 @@ enum frame_cancel { FRAME_CANCEL_READ = 1, FRAME_CANCEL_SEND = 2 };
 enum frame_share {
 	FRAME_SHARE_OFFER = 1, /* offset = region key or 0, linear and epoch = channel of the lease,
 				* seq = enum frame_share_form, payload = handle */
-	FRAME_SHARE_ANSWER,    /* linear = negated status: OK if mapped, AGAIN if the peer may ask
-				* later. With OK: offset = most bytes of a chunk (0:
+	FRAME_SHARE_ANSWER,    /* linear = negated status: OK if mapped, AGAIN if the peer may offer
+				* it again later. With OK: offset = most bytes of a chunk (0:
 				* FRAME_PAYLOAD_MAX), seq = FRAME_SHARE_LISTS or 0 */
 	FRAME_SHARE_REVOKE,    /* the sender will unregister the memory */
 	FRAME_SHARE_GONE,      /* the sender no longer maps or reads the memory */
@@ -114,9 +114,9 @@ enum frame_comm {
 	FRAME_COMM_LISTEN = 1, /* payload = handle of the plugin, to which the peer connects */
 	FRAME_COMM_CONNECT,    /* the sender is about to connect: the peer must accept */
 	FRAME_COMM_READY,      /* the sender accepted: messages may be sent to it */
-	FRAME_COMM_FAILED,     /* the attempt failed: payload = why. epoch = 0: none is made */
-	FRAME_COMM_LOST, /* the channel is lost: payload = why, or in another frame what became of
-			  * its messages */
+	FRAME_COMM_FAILED,     /* the attempt failed, or none is made (epoch = 0): payload = why */
+	FRAME_COMM_LOST, /* the channel is lost: payload = why, or in a second frame the counts of
+			  * its messages, both as text */
 };
 enum frame_share_form {
 	FRAME_SHARE_BYTES = 0, /* the handle alone opens the memory */

@@ -16,7 +16,8 @@
 
 #define LOG_LINE_MAX 1024
 #define LOG_WINDOW_NS (10 * CLOCK_S_NS)
-/* value of log_level until a level is set; the first log line then takes it from the options */
+/* value of log_level until a level is set; if none is set, the first log line sets it from the
+ * options */
 #define LOG_LEVEL_UNSET 99
 
 _Atomic int log_level = LOG_LEVEL_UNSET;

@@ -12,8 +12,8 @@ static int pci_hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Parses `min` to `max` hex digits and returns the address after them. Returns NULL if there are
- * fewer or more digits. */
+/* Parses `min` to `max` hex digits and returns a pointer to the text after them. Returns NULL if
+ * there are fewer or more digits. */
 static const char *take_hex(const char *text, unsigned min, unsigned max, uint32_t *out)
 {
 	uint32_t value = 0;

@@ -11,7 +11,7 @@
 typedef uint64_t pci_addr;
 
 #define PCI_NONE 0	/* 0000:00:00.0 is a host bridge, never a GPU or a NIC */
-#define PCI_TEXT_MAX 20 /* room for "10000:04:00.0", which has the widest domain, and the NUL */
+#define PCI_TEXT_MAX 20 /* room for "10000000:04:00.0", with the widest domain, and the NUL */
 
 /* Parses "0000:04:00.0", "00000000:04:00.0" or "04:00.0" (domain 0), in upper or lower case.
  * Returns 0. Returns -1 if the text is malformed or continues after the address; *out_addr is then

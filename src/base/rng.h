@@ -11,8 +11,8 @@ struct rng {
 	uint64_t s[4];
 };
 
-/* Advances *state by one step of splitmix64 and returns the resulting random number. Also hashes a
- * counter well. */
+/* Advances *state by one step of splitmix64 and returns the resulting random number, which can also
+ * serve as a hash of the former *state. */
 static inline uint64_t rng_split(uint64_t *state)
 {
 	uint64_t z = *state += 0x9e3779b97f4a7c15ULL;

@@ -36,9 +36,9 @@ struct ctl_conn {
 	struct sockaddr_storage local_addr, remote_addr;
 };
 
-/* Returns the auth method of the data connections of a control link with method `control`. It is
- * LINK, which proves the session key of the control link. It is BARE, which sends that key in clear
- * and needs no crypto library, if `control` is BARE, or is NONE on loopback. */
+/* Returns the auth method of the data connections of a control link with method `control`: BARE if
+ * `control` is BARE, or NONE on loopback; else LINK. LINK proves the session key of the control
+ * link. BARE sends this key in clear and needs no crypto library. */
 static inline enum wire_auth ctl_data_auth(enum wire_auth control, int loopback)
 {
 	return (control == WIRE_AUTH_NONE && loopback) || control == WIRE_AUTH_BARE
@@ -73,10 +73,10 @@ struct ctl_counters {
 struct ctl_listener;
 
 /* Listens on one address. *port 0 means any port, which is written back; `device` is as in
- * ctl_dial_opts. Connections that are not authenticated are limited to 2 s, to 128, and to 8 per
- * source (64 for loopback). At 8, the oldest of that source without a proven dial is closed; at
- * 128, the oldest of the source with most of them. Returns ERR_ADDRESS if the address is taken or
- * not local, ERR_NO_DESCRIPTORS, or ERR_SYSTEM. */
+ * ctl_dial_opts. Connections that are not authenticated are limited to 2 s and to 128; those
+ * without a proven dial also to 8 per source (64 for loopback). At that limit, the oldest of them
+ * is closed; at 128, see ctl_listener_room(). Returns ERR_ADDRESS if the address is taken or not
+ * local, ERR_NO_DESCRIPTORS, ERR_NO_MEMORY, or ERR_SYSTEM. */
 tcpx_status ctl_listener_open(struct sys_loop *loop, const struct sockaddr_storage *addr,
 			      const char *device, uint16_t *port, const struct ctl_accept_ops *ops,
 			      void *arg, struct ctl_counters *counters,
@@ -103,10 +103,10 @@ struct ctl_dial_opts {
 };
 
 /* `done` is called exactly once, from the loop and never from inside ctl_dial_start(). It is not
- * called if the dial is cancelled or ctl_dial_start() fails: for lack of a descriptor, memory,
- * local address, port or device, or with ERR_UNSUPPORTED (BARE beyond loopback). `done` gets
- * TCPX_OK and a connection whose fd it owns, or an error, its errno and the thread's last error.
- * With ERR_EXISTS, conn->fd is -1 and conn->remote the session that answered. PEER_RESET and
+ * called if the dial is cancelled or ctl_dial_start() fails, such as for lack of a descriptor,
+ * memory, local address, port or device, or with ERR_UNSUPPORTED (BARE beyond loopback). `done`
+ * gets TCPX_OK and a connection whose fd it owns, or an error, its errno and the thread's last
+ * error. With ERR_EXISTS, conn->fd is -1 and conn->remote the session that answered. PEER_RESET and
  * PEER_CLOSED may be temporary: the acceptor had too many connections. */
 tcpx_status ctl_dial_start(struct sys_loop *loop, const struct ctl_dial_opts *opts,
 			   void (*done)(void *arg, tcpx_status status, int err,

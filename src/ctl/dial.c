@@ -121,8 +121,8 @@ static const char *answer_text(tcpx_status status)
 	}
 }
 
-/* Ends the dial because the connection was lost while the answer was read. An orderly close before
- * the answer's first byte means that the acceptor refused the proof in our dial. */
+/* Ends the dial because the answer could not be read. An orderly close before the answer's first
+ * byte means that the acceptor refused the proof in our dial. */
 static void answer_lost(struct ctl_dial *dial, tcpx_status status, int err)
 {
 	if (status == TCPX_ERR_PROTOCOL)
@@ -258,9 +258,9 @@ static tcpx_status bind_local(int fd, const struct ctl_dial_opts *opts, uint16_t
 	return local.ss_family ? sys_sock_bind(fd, &local) : TCPX_OK;
 }
 
-/* Opens a socket and connects it. If connect() itself fails, stores the errno in dial->connect_err
- * for the loop to report, and returns OK. *out_taken is true if the call failed only because the
- * local port is taken. */
+/* Opens a socket and connects it. *out_taken is true if this failed only because the local port is
+ * taken. If connect() fails for another reason, stores the errno in dial->connect_err for the loop
+ * to report, and returns OK. */
 static tcpx_status try_port(struct ctl_dial *dial, const struct ctl_dial_opts *opts, uint16_t port,
 			    bool *out_taken)
 {
@@ -283,7 +283,7 @@ static tcpx_status try_port(struct ctl_dial *dial, const struct ctl_dial_opts *o
 	if (connect(fd, (const struct sockaddr *)&opts->remote, sys_addr_len(&opts->remote)) &&
 	    errno != EINPROGRESS && errno != EINTR)
 		dial->connect_err =
-			errno == EINVAL ? ENETUNREACH : errno; /* EINVAL: local is loopback */
+			errno == EINVAL ? ENETUNREACH : errno; /* EINVAL: bound to loopback */
 	if (port && dial->connect_err == EADDRNOTAVAIL) {
 		*out_taken = true;
 		sys_fd_close(fd);

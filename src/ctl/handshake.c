@@ -135,8 +135,8 @@ static tcpx_status add_identity(struct ctl_handshake *hs, struct wire_identity *
 	return status;
 }
 
-/* Whether the method requires that both ends prove their public keys. The other methods are for
- * this host, or work without crypto. */
+/* Whether the method requires that both ends prove their public keys. Of the other methods, LINK is
+ * for data connections only, and NONE and BARE work without a crypto library. */
 static bool must_identify(uint8_t auth)
 {
 	return auth == WIRE_AUTH_SECRET || auth == WIRE_AUTH_KEY;

@@ -30,13 +30,14 @@ struct ctl_handshake {
 
 /* ctl_message_recv() receives and ctl_message_send() sends the rest of a message; nothing after the
  * message is read. Both return TCPX_OK if the message is complete, and IN_PROGRESS if they must
- * wait for the socket. Receiving returns PROTOCOL if the magic is wrong or the message too long,
- * and PEER_CLOSED at the end of the stream. Any other status is that of the errno in *out_err. */
+ * wait for the socket. Receiving returns PROTOCOL if the magic or the length is impossible, and
+ * PEER_CLOSED at the end of the stream. Any other status is that of the errno in *out_err. */
 tcpx_status ctl_message_recv(int fd, struct ctl_message *msg, int *out_err);
 tcpx_status ctl_message_send(int fd, struct ctl_message *msg, int *out_err);
 
-/* Dialler: fills in step, nonce, proof and (if 0) the version range of hs->dial, and encodes it as
- * dial_msg. Returns ERR_UNSUPPORTED if the auth method needs a crypto library and there is none. */
+/* Dialler: fills in step, nonce, identity (if this end proves one) and version range (if 0) of
+ * hs->dial, and encodes it with its proof as dial_msg. Returns ERR_UNSUPPORTED if the auth method
+ * needs a crypto library and there is none. */
 tcpx_status ctl_handshake_dial(struct ctl_handshake *hs);
 
 /* Acceptor: decodes dial_msg into hs->dial. Returns ERR_VERSION if there is no common version, or
@@ -50,8 +51,8 @@ tcpx_status ctl_handshake_read_dial(struct ctl_handshake *hs);
  * key, which the dial lacks. */
 tcpx_status ctl_handshake_check_dial(const struct ctl_handshake *hs);
 
-/* Acceptor: completes hs->answer (step, role, auth, version, nonce, proof) and encodes it as
- * answer_msg. */
+/* Acceptor: completes hs->answer (step, role, auth, version, nonce, identity) and encodes it with
+ * its signature and proof as answer_msg. */
 tcpx_status ctl_handshake_answer(struct ctl_handshake *hs);
 
 /* Dialler: decodes and checks answer_msg. Returns ERR_AUTH if the answer is not proven or not from
@@ -60,7 +61,7 @@ tcpx_status ctl_handshake_answer(struct ctl_handshake *hs);
 tcpx_status ctl_handshake_check_answer(struct ctl_handshake *hs);
 
 /* The dialler makes proof_msg, and the acceptor checks it. The check returns ERR_AUTH if the proof
- * is wrong, and ERR_PROTOCOL if the message is malformed or not of this handshake. */
+ * or signature is wrong, and ERR_PROTOCOL if the message is malformed or not of this handshake. */
 tcpx_status ctl_handshake_proof(struct ctl_handshake *hs);
 tcpx_status ctl_handshake_check_proof(const struct ctl_handshake *hs);
 
@@ -68,8 +69,8 @@ tcpx_status ctl_handshake_check_proof(const struct ctl_handshake *hs);
 bool ctl_handshake_proven(const struct ctl_handshake *hs);
 
 /* Computes the session key, at either end, when the handshake is complete. Without a key exchange
- * and without a key, the session key is made of both nonces and, with BARE, of the secret. Only
- * those who saw the handshake know it. */
+ * and without a key, the session key is made of both nonces and, with BARE, of the secret. Such a
+ * key is known to all who saw the handshake. */
 tcpx_status ctl_handshake_session_key(const struct ctl_handshake *hs,
 				      uint8_t out_key[CTL_KEY_BYTES]);
 

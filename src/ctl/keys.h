@@ -26,8 +26,8 @@ tcpx_status ctl_identity_uuid(const uint8_t public_key[CTL_KEY_BYTES],
 			      uint8_t out_uuid[WIRE_UUID_BYTES]);
 
 /* The keys of a key file. The file has one or two lines of 64 hex digits, and may have '#'
- * comments. Its mode is 0600 or stricter, and it belongs to this user or root. The id of a key is
- * the first 8 bytes of HMAC(key, "tcpx key id"). */
+ * comments. Its mode gives no rights to group and others, and it belongs to this user or root. The
+ * id of a key is the first 8 bytes of HMAC(key, "tcpx key id"). */
 struct ctl_keys {
 	unsigned count;
 	uint64_t id[2];

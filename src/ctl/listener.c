@@ -20,12 +20,14 @@
 #define PREAUTH_SOURCE_MAX 8	/* most connections of one source without a proven dial */
 #define PREAUTH_LOOPBACK_MAX 64 /* PREAUTH_SOURCE_MAX for loopback */
 #define PREAUTH_NS (2 * CLOCK_S_NS) /* time limit from accept to the proof */
-/* for this time after its accept, a connection with a proven dial is not closed to make room */
+/* for this time after its accept, a connection with a proven dial is not closed to make room,
+ * unless it was refused */
 #define PROVEN_NS (CLOCK_S_NS / 2)
 #define RETRY_NS (CLOCK_S_NS / 10) /* pause after accept failed for lack of memory or descriptors */
 /* Rate limit of a source, because each connection costs an HMAC: each connection is charged
  * DIAL_NS, and a source may be DIALS_AHEAD connections ahead. That allows 512 connections a second,
- * and 2048 at once (a peer has at most 65). The rate for loopback is LOOPBACK_TIMES as high. */
+ * and 2048 at once (a peer has at most 65). The rate for loopback is LOOPBACK_TIMES times as
+ * high. */
 #define DIAL_NS (CLOCK_S_NS / 512)
 #define DIALS_AHEAD 2048
 #define LOOPBACK_TIMES 8
@@ -256,8 +258,8 @@ tcpx_status ctl_listener_open(struct sys_loop *loop, const struct sockaddr_stora
 		free(listener);
 		return status;
 	}
-	/* Wakes the loop only when the dial of a connection has arrived, so that honest diallers in
-	 * a burst do not count as unproven. */
+	/* Wakes the loop only when the dial of a connection has arrived, or after about 1 s, so
+	 * that honest diallers in a burst do not count as unproven. */
 	sys_sock_defer_accept(fd, 1);
 	*listener = (struct ctl_listener){
 		.loop = loop,

@@ -51,8 +51,8 @@ struct ctl_preauth {
 	struct ctl_handshake hs;
 };
 
-/* Takes over an accepted connection and begins its handshake. Closes the connection if memory is
- * missing. */
+/* Takes over an accepted connection and begins its handshake. Closes the connection if resources
+ * are missing. */
 void ctl_preauth_admit(struct ctl_listener *listener, int fd, const struct sockaddr_storage *addr);
 /* Counts, logs and closes a connection that failed before authentication. The close is orderly for
  * a wrong proof (ERR_AUTH), and a reset for any other status. So a dialler with the right key can
@@ -64,8 +64,8 @@ void ctl_preauth_reject(struct ctl_preauth *preauth, tcpx_status status, const c
 void ctl_preauth_drop(struct ctl_preauth *preauth, int reset);
 
 /* Called before an accept. Returns 1 if there may be one more connection; an older one may have
- * been closed for it. Returns 0 and pauses accept if none can be closed yet, because all have a
- * recent proven dial. */
+ * been closed for it. Returns 0 and pauses accept if none can be closed yet: all have a proven
+ * dial, and the oldest was accepted less than 0.5 s ago. */
 int ctl_listener_room(struct ctl_listener *listener);
 /* Admits an accepted connection. If its source has too many connections without a proven dial,
  * closes the oldest of them. If its source connects too often, closes the new connection

@@ -20,8 +20,8 @@ struct ctl_race_opts {
 	/* May be NULL. Called when the answer on a route is proven, like `agree` of ctl_dial_opts.
 	 * ERR_EXISTS ends the race; any other error ends only this route. */
 	tcpx_status (*agree)(void *arg, const struct wire_hello *answer);
-	/* May be NULL. Called for each route that failed, and for each that was dialled and lost
-	 * the race (TIMED_OUT). */
+	/* May be NULL. Called for each route that failed, except with ERR_EXISTS, and for each that
+	 * was being dialled when another one won (TIMED_OUT). */
 	void (*missed)(void *arg, unsigned route, tcpx_status status, int err);
 	/* Called with the result, like `done` of ctl_dial_start(); `route` is the index in
 	 * `routes`. If all routes failed, reports the most specific failure, such as a refusal
@@ -33,7 +33,7 @@ struct ctl_race_opts {
 /* `done` is called exactly once, from the loop and never from inside ctl_race_start(). It is not
  * called if the race is cancelled. Nor is it called if ctl_race_start() fails: then no route could
  * be dialled, and the last error says why. A route wins when its answer is proven. The others are
- * cancelled before our proof is sent, so an acceptor never sees two proven connections. */
+ * cancelled before our proof is sent; another one is dialled only if the winner then fails. */
 tcpx_status ctl_race_start(struct sys_loop *loop, const struct ctl_race_opts *opts, void *arg,
 			   struct ctl_race **out_race);
 void ctl_race_cancel(struct ctl_race *race); /* on the loop's thread, before `done` is called */

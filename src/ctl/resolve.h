@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits of the name resolution, and a hook for tests. */
+/* A limit of the name resolution, and a hook for tests. */
 #ifndef CTL_RESOLVE_H
 #define CTL_RESOLVE_H
 

@@ -13,8 +13,8 @@
 #define SYS_ADDR_TEXT 72 /* room for "[v6%interface]:port" and the NUL */
 
 /* Parses an address without brackets and port, such as "10.0.0.1", "fe80::1%eth0" or "::1", and
- * adds the given port. Returns ERR_INVALID if the text is not an address or there is no such
- * interface. Does not set the last error. */
+ * adds the given port. Returns ERR_INVALID if the text is not an address or no interface has the
+ * name after %; a number after % is not looked up. Does not set the last error. */
 tcpx_status sys_addr_parse(const char *text, uint16_t port, struct sockaddr_storage *out_addr);
 
 #define SYS_HOST_MAX 256 /* room for a DNS name and the NUL */
@@ -40,8 +40,8 @@ int sys_addr_is_loopback(const struct sockaddr_storage *addr);
 int sys_addr_is_any(const struct sockaddr_storage *addr); /* 0.0.0.0 or :: */
 int sys_addr_is_link_local(const struct sockaddr_storage *addr);
 
-/* The scope of an address; v4 mapped into v6 counts as v4. NONE means a wildcard, multicast or
- * broadcast address, or a family other than v4 and v6. */
+/* The scope of an address; v4 mapped into v6 counts as v4. NONE means an address in 0/8 or 224/3, a
+ * v6 wildcard or multicast address, or a family other than v4 and v6. */
 enum sys_scope { SYS_SCOPE_NONE, SYS_SCOPE_LOOPBACK, SYS_SCOPE_LINK, SYS_SCOPE_WIDE };
 enum sys_scope sys_addr_scope(const struct sockaddr_storage *addr);
 /* Whether a peer may be dialled at an address that it announces as its own. `link` is the address

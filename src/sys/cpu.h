@@ -36,8 +36,9 @@ void sys_mutex_init_short(pthread_mutex_t *lock);
 void sys_thread_place(pthread_t thread, const struct cpus *cpus);
 
 /* Starts a thread called `name`, truncated to 15 bytes. All signals are blocked except faults that
- * a thread raises itself. No signal handler of the application therefore runs on the thread, while
- * crash reporters still work. Returns ERR_LIMIT (too many threads), ERR_NO_MEMORY or ERR_SYSTEM. */
+ * a thread raises itself. The thread therefore runs no handler of the application for any other
+ * signal, while crash reporters still work. Returns ERR_LIMIT (too many threads), ERR_NO_MEMORY or
+ * ERR_SYSTEM. */
 tcpx_status sys_thread_start(pthread_t *out_thread, const char *name, void *(*fn)(void *arg),
 			     void *arg);
 

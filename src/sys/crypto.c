@@ -40,7 +40,7 @@ static struct libcrypto crypto; /* never unloaded once `there` is set */
 static libcrypto_mac *hmac;	/* never freed */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool there;
-static char reason[256]; /* guarded by `lock` until `there` is set, then constant */
+static char reason[256]; /* written under `lock`; constant once `there` is set */
 
 static tcpx_status openssl_failed(const char *what)
 {

@@ -11,12 +11,12 @@
 #define SYS_ETHTOOL_DEVMEM "rx_devmem_pkts"
 
 /*
- * Reads the sum of the NIC's statistics with this name over all queues. The statistic of queue 3
- * may be called "name[3]" or "rx3_name". `source` is NULL for the kernel's statistics, or the path
- * of a file with lines "name: value", as ethtool -S prints them; "%s" in the path stands for the
- * NIC's name. Tests and the plugin emulator use such a file. Returns ERR_NOT_FOUND if there is no
- * such NIC, file or statistic; a missing statistic is not reported as 0. Returns ERR_INVALID if the
- * path or a name is too long, ERR_SYSTEM, ERR_NO_MEMORY or ERR_NO_DESCRIPTORS.
+ * Reads the sum of the NIC's statistics with this name over all queues. Queue 3's rx_name may be
+ * called "rx_name[3]", "rx3_name" or "rx3_rx_name". `source` is NULL for the kernel's statistics,
+ * or the path of a file with lines "name: value", as ethtool -S prints them; "%s" in the path
+ * stands for the NIC's name. Tests and the plugin emulator use such a file. Returns ERR_NOT_FOUND
+ * if there is no such NIC, file or statistic; a missing statistic is not reported as 0. Returns
+ * ERR_INVALID if the path or a name is too long, ERR_SYSTEM, ERR_NO_MEMORY or ERR_NO_DESCRIPTORS.
  */
 tcpx_status sys_ethtool_statistic(const char *nic, const char *name, const char *source,
 				  uint64_t *out_value);

@@ -16,8 +16,8 @@
 #define WORD_BITS 64u
 /* The longest wait at the gate. A fork waits for threads that are opening or closing a descriptor,
  * and these threads wait for a fork. The wait is limited, because the fork handler of another
- * library may wait for a lock that the library's caller holds, and because a signal handler may
- * fork in the middle of a call. If the limit is reached, a child may keep one descriptor open. */
+ * library may wait for a lock that this library's caller holds, and because a signal handler may
+ * fork in the middle of a call. If the limit is reached, a child may keep a descriptor open. */
 #define GATE_NS (100 * CLOCK_MS_NS)
 
 static _Atomic uint64_t table[FD_LIMIT / WORD_BITS];

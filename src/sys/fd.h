@@ -9,7 +9,8 @@
  * which removes the record. A forked child closes all recorded descriptors. */
 
 /* Evaluates `call`, which opens a descriptor, and records and returns the descriptor. Returns -1
- * and keeps errno if the call fails. No fork can happen between the call and the record. */
+ * and keeps errno if the call fails. A fork waits until the descriptor is recorded, but for a
+ * limited time (GATE_NS in fd.c). */
 #define SYS_FD_OPEN(call) (sys_fd_begin(), sys_fd_end(call))
 
 /* The two halves of SYS_FD_OPEN, for calls that open several descriptors. sys_fd_own, called

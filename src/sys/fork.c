@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fork handlers. In a child they count the generation and close the library's descriptors. */
+/* The fork handlers. In a child they raise the generation and close the library's descriptors. */
 #include "sys/fork.h"
 
 #include <pthread.h>

@@ -17,7 +17,7 @@
 #include "sys/addr.h"
 #include "sys/fd.h"
 
-#define ALT_NAME_MAX 128    /* most bytes of an alternative name, from the kernel */
+#define ALT_NAME_MAX 128    /* most bytes of an alternative name with its NUL, from the kernel */
 #define IFLA_ALT_IFNAME_ 53 /* missing in headers before Linux 5.5 */
 #define LOWER_UP (1u << 16) /* IFF_LOWER_UP, missing in <net/if.h> */
 

@@ -41,7 +41,7 @@ static void report_link(const struct sys_links *links, const struct nlmsghdr *he
 void sys_links_read(const struct sys_links *links, const void *messages, size_t len)
 {
 	const struct nlmsghdr *head = messages;
-	int left = (int)len; /* negative if padding of the last message exceeds the buffer */
+	int left = (int)len; /* becomes negative if the last message lacks its padding */
 
 	for (; NLMSG_OK(head, (unsigned)(left < 0 ? 0 : left)); head = NLMSG_NEXT(head, left))
 		if ((head->nlmsg_type == RTM_NEWLINK || head->nlmsg_type == RTM_DELLINK) &&

@@ -11,14 +11,15 @@
 struct sys_links {
 	struct sys_loop *loop;
 	struct sys_watch watch;
-	/* Called on the loop's thread whenever a property of an interface changes. `up` is 1 if the
-	 * interface is up and has a carrier. `name` is "" if the kernel sent no name. */
+	/* Called on the loop's thread whenever a property of an interface changes, and for all
+	 * interfaces after the kernel dropped messages. `up` is 1 if the interface is up and has a
+	 * carrier. `name` is "" if the kernel sent no name. */
 	void (*changed)(void *arg, unsigned index, const char *name, int up);
 	void *arg;
 };
 
-/* Begins to watch all interfaces. The caller must set `changed` and `arg` before. On ERR_SYSTEM or
- * ERR_NO_DESCRIPTORS no interface is watched, and watch.fd is -1. */
+/* Begins to watch all interfaces. The caller must set `changed` and `arg` before. On an error no
+ * interface is watched, and watch.fd is -1. */
 tcpx_status sys_links_open(struct sys_loop *loop, struct sys_links *links);
 void sys_links_close(struct sys_links *links); /* may be called after a failed open too */
 

@@ -16,7 +16,7 @@ struct sys_loop;
  * this or any other watch. The fn of a deleted watch is not called any more. */
 struct sys_watch {
 	int fd;
-	uint32_t events; /* wanted events: EPOLLIN, EPOLLOUT or both */
+	uint32_t events; /* wanted events: EPOLLIN, EPOLLOUT, both, or 0 */
 	void (*fn)(struct sys_watch *watch, uint32_t events);
 	struct list_node node;
 };
@@ -46,7 +46,7 @@ struct sys_loop {
 	struct sys_watch **ready;
 	int nready;
 	/* How long after its due time the first timer ran, in the last round with a due timer. The
-	 * process was stalled for that long. */
+	 * loop's thread was busy or did not run for that long. */
 	int64_t late_ns;
 };
 
@@ -58,7 +58,7 @@ tcpx_status sys_watch_add(struct sys_loop *loop, struct sys_watch *watch);
 void sys_watch_set(struct sys_loop *loop, struct sys_watch *watch, uint32_t events);
 void sys_watch_del(struct sys_loop *loop, struct sys_watch *watch); /* idempotent; fd stays open */
 
-/* Sets or moves the timer. A timer with a time in the past runs in the next round. */
+/* Sets or moves the timer. A timer with a time in the past is due at once. */
 void sys_timer_set(struct sys_loop *loop, struct sys_timer *timer, int64_t due_ns);
 void sys_timer_del(struct sys_loop *loop, struct sys_timer *timer); /* idempotent */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists the GPUs that NVML reports. The library is loaded for this call only. */
+/* Lists the GPUs that NVML reports. Each call loads the library and unloads it again. */
 #include "sys/nvml.h"
 
 #include <dlfcn.h>

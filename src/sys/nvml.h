@@ -17,8 +17,8 @@ struct sys_nvml_gpu {
 /*
  * Lists at most `max` GPUs, and sets *out_count to their number. Leaves out a GPU whose PCI address
  * is unknown, because nothing else identifies it. The library (CONFIG_NVML_LIBRARY) is loaded for
- * this call only. Returns ERR_UNSUPPORTED if the library is missing, or if it does not start
- * because there is no driver; the error says which.
+ * this call only. Returns ERR_UNSUPPORTED if the library is missing, lacks a function, or fails,
+ * for example because there is no driver; the error says which.
  */
 tcpx_status sys_nvml_gpus(struct sys_nvml_gpu *out_gpus, unsigned max, unsigned *out_count);
 

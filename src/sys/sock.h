@@ -13,8 +13,8 @@
 tcpx_status sys_errno_status(int err);
 
 /* Opens a non-blocking stream socket with SOCK_CLOEXEC. Returns ERR_NO_DESCRIPTORS, ERR_NO_MEMORY,
- * ERR_ADDRESS (the host lacks the family) or ERR_SYSTEM, and sets the last error. So do the
- * functions below that return a status. */
+ * ERR_ADDRESS (the host lacks the family), or another status that sys_errno_status() returns. This
+ * function and those below that return a status set the last error when they fail. */
 tcpx_status sys_sock_open(int family, int *out_fd);
 
 /* Binds to an address. With port 0, connect() chooses the port later, so that several connections
@@ -32,8 +32,8 @@ tcpx_status sys_sock_bind_device(int fd, const char *device);
 tcpx_status sys_sock_listen(const struct sockaddr_storage *addr, const char *device, uint16_t *port,
 			    int backlog, int *out_fd);
 
-/* The functions below set options of a socket. Each returns 0 or an errno, which callers may ignore
- * if the option only improves a connection. */
+/* The functions down to sys_sock_error set or read options of a socket. Those that return an int
+ * return 0 or an errno, which callers may ignore if the option only improves a connection. */
 int sys_sock_nodelay(int fd);
 /* Limits the payload of a packet in both directions. Must be called before connect or listen. */
 int sys_sock_segment(int fd, unsigned bytes);
@@ -42,7 +42,7 @@ int sys_sock_reuse(int fd);
 int sys_sock_keepalive(int fd, int idle_s, int interval_s, int count);
 /* Ends the connection if sent data is not acknowledged within `ms`. */
 int sys_sock_user_timeout(int fd, unsigned ms);
-/* Makes accept() return a connection only after its first data, or after that time. */
+/* Makes accept() return a connection only after its first data, or after about `seconds`. */
 int sys_sock_defer_accept(int fd, int seconds);
 int sys_sock_reset_on_close(int fd); /* close() sends a TCP reset */
 int sys_sock_congestion_set(int fd, const char *name);

@@ -8,8 +8,8 @@
 
 /* Copy `n` bytes from or to `user`, memory of the application that may vanish; `ours` is memory
  * that does not. Return the number of bytes copied. If it is less than `n`, the kernel could not
- * access the bytes that follow in the user's memory. Keep errno. A copy normally takes one system
- * call (docs/design/memory.md, "Measured"). */
+ * access the bytes that follow in the user's memory, or no pipe could be opened. Keep errno. A copy
+ * normally takes one system call (docs/design/memory.md, "Measured"). */
 size_t sys_user_read(void *ours, const void *user, size_t n);
 size_t sys_user_write(void *user, const void *ours, size_t n);
 

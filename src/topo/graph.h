@@ -45,7 +45,7 @@ struct topo_nic {
 	char name[IF_NAMESIZE];
 	char driver[32];     /* such as "gve"; "" if unknown */
 	char mac[24];	     /* such as "42:01:0a:80:00:02" */
-	char state[16];	     /* "up", "down" or "unknown", from sysfs (operstate) */
+	char state[16];	     /* such as "up" or "down", from sysfs (operstate) */
 	uint64_t speed_mbps; /* 0 if unknown */
 	unsigned mtu;	     /* 0 if unknown */
 };
@@ -72,7 +72,7 @@ struct topo {
 enum topo_distance {
 	/* below one PCI switch: each has at most one bridge that the other does not have */
 	TOPO_PIX,
-	TOPO_PXB,  /* below one root port, but not below one switch */
+	TOPO_PXB,  /* below one root port, and one device has several such bridges */
 	TOPO_PHB,  /* below one host bridge, but below different root ports */
 	TOPO_NODE, /* below different host bridges of one NUMA node */
 	TOPO_SYS,  /* below host bridges of different or unknown NUMA nodes */

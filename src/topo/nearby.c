@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses CPUs near a GPU and a NIC, among those that the process may use. */
+/* Chooses CPUs for threads, among those that the process may use: near a NIC or GPU, or in such a
+ * way that the threads spread over the NUMA nodes. */
 #include "topo/nearby.h"
 
 /* Sets *out_cpus to the allowed CPUs in the NUMA node of `place` and returns 1. Returns 0, and

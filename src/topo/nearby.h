@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses the CPUs for threads that serve a GPU and a NIC: near both, and among those that the
- * process may use. The functions only compute; the caller binds its threads to the CPUs. */
+/* Chooses CPUs for threads, among those that the process may use: near a NIC or GPU, or in such a
+ * way that the threads spread over the NUMA nodes. The functions only compute; the caller binds its
+ * threads to the CPUs. */
 #ifndef TOPO_NEARBY_H
 #define TOPO_NEARBY_H
 

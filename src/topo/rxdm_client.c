@@ -188,9 +188,9 @@ static tcpx_status query_rxdm(const char *prefix, const char *name, const struct
 	return status;
 }
 
-/* Sets and returns the error for an answer of an unexpected kind. Returns ERR_NOT_FOUND if the
- * answer has a text, which makes it a refusal; the error quotes the text. Otherwise returns
- * ERR_PROTOCOL. */
+/* Sets and returns the error for an answer that has an unexpected kind or a status. Returns
+ * ERR_NOT_FOUND for a refusal: an answer that has a text, and a status or the kind BYTES. The error
+ * quotes the text. Otherwise returns ERR_PROTOCOL. */
 static tcpx_status refusal_error(const struct wire_rxdm *answer, const char *gpu)
 {
 	const uint8_t *words = answer->bytes_len ? answer->bytes : answer->words;

@@ -19,10 +19,11 @@ struct topo_rxdm_queues {
 
 /*
  * Ask RxDM for the queues and for the memory of a GPU. `prefix` is the folder of RxDM's sockets,
- * and `deadline_ns` a time of the clock in base/clock.h. Return ERR_REFUSED if there is no socket
- * or no process listens at it, ERR_TIMED_OUT after the deadline, ERR_NOT_FOUND if RxDM does not
- * know the GPU (the error quotes RxDM), ERR_PROTOCOL if RxDM closes the connection or sends another
- * answer, ERR_INVALID if `prefix` is too long or empty, ERR_SYSTEM or ERR_NO_DESCRIPTORS.
+ * and `deadline_ns` a time of the clock in base/clock.h. Return ERR_REFUSED if there is no socket,
+ * no process listens at it or access is denied, ERR_TIMED_OUT after the deadline, ERR_NOT_FOUND if
+ * RxDM does not know the GPU (the error quotes RxDM), ERR_PROTOCOL if RxDM closes the connection or
+ * sends another answer, ERR_INVALID if `prefix` is too long or empty, ERR_SYSTEM or
+ * ERR_NO_DESCRIPTORS.
  */
 tcpx_status topo_rxdm_queues(const char *prefix, pci_addr gpu, int64_t deadline_ns,
 			     struct topo_rxdm_queues *out_queues);

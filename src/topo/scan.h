@@ -12,7 +12,7 @@ void topo_nic_facts(const char *root, struct topo_nic *nic);
 /* Adds the interfaces that have no PCI function, from the sysfs tree at `root`. */
 void topo_scan_virtuals(const char *root, struct topo *topo);
 
-/* Sorts the arrays of devices and nodes in the order that graph.h states. */
+/* Sorts the arrays of devices in the order that graph.h states, and the nodes by id. */
 void topo_sort(struct topo *topo);
 
 #endif

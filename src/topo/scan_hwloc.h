@@ -8,10 +8,10 @@
 /*
  * Makes the graph of this machine, or of the machine that hwloc's environment variable HWLOC_FSROOT
  * names. `root` is the sysfs tree of the same machine. What hwloc does not report is read from it:
- * driver, state, speed and MTU of NICs, and interfaces without a PCI function. hwloc opens its
- * plugins, among them OpenCL's, unless HWLOC_PLUGINS_PATH names a folder without them. The caller
- * frees the graph by topo_free(). Returns ERR_UNSUPPORTED in a build without hwloc, ERR_SYSTEM if
- * hwloc fails, or ERR_NO_MEMORY.
+ * driver, MAC address, state, speed and MTU of NICs, and interfaces without a PCI function. hwloc
+ * opens its plugins, among them OpenCL's, unless HWLOC_PLUGINS_PATH names a folder without them.
+ * The caller frees the graph by topo_free(). Returns ERR_UNSUPPORTED in a build without hwloc,
+ * ERR_SYSTEM if hwloc fails, or ERR_NO_MEMORY.
  */
 tcpx_status topo_scan_hwloc(const char *root, struct topo **out_topo);
 

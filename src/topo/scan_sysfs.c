@@ -96,7 +96,8 @@ static int place_from_path(char *real, struct topo_place *place)
 }
 
 /* Finds the place of the device that the symbolic link points to, and writes the folder of its PCI
- * function to `folder`. Returns 0, or -1 if the device is not a PCI device. */
+ * function to `folder`. Returns 0, or -1 if the device is not a PCI device or has too many
+ * bridges above it. */
 static int place_from_link(const char *root, const char *link, struct topo_place *place,
 			   char folder[PATH_MAX])
 {
