@@ -2,7 +2,7 @@
 /*
  * The part of the CUDA driver's ABI that the library uses, declared in this file so that building
  * needs no toolkit. Names follow this project's style; a comment such as CUdeviceptr gives the
- * driver's own name. tests/abi compares every size and number with the real cuda.h where it is
+ * driver's own name. tests/abi compares sizes and numbers with the real cuda.h where it is
  * installed. Functions are listed in sys/cuda.h.
  */
 #ifndef ABI_CUDA_H

@@ -2,7 +2,8 @@
 /*
  * The ABI of ncclNet plugins, versions 6 to 12: constants, properties of devices, the tables that a
  * plugin exports as ncclNetPlugin_v<n>, and the memory of a device queue (UNPACK). Names follow
- * this project's style. Every offset is asserted; the offsets are the same on x86-64 and aarch64.
+ * this project's style. The offsets of the properties and the sizes of the tables are asserted;
+ * they are the same on x86-64 and aarch64.
  */
 #ifndef ABI_NCCLNET_H
 #define ABI_NCCLNET_H
@@ -83,7 +84,7 @@ typedef ncclnet_result (*ncclnet_profiler)(void **event, int type, void *parent,
 #define NCCLNET_PROPS_HEAD                                                                         \
 	char *name;                                                                                \
 	char *pci_path; /* NULL for a virtual device */                                            \
-	uint64_t guid;	/* equal for devices of one port */                                        \
+	uint64_t guid;	/* equal for devices of one card */                                        \
 	int ptr_support
 
 #define NCCLNET_PROPS_BODY                                                                         \
@@ -176,8 +177,8 @@ struct ncclnet_attr { /* v11, v12; a field is -1 if undefined */
 
 /*
  * The tables that a plugin exports. Members that several versions have are written once, as macros.
- * The argument of such a macro, int or size_t, is the type of sizes in that version. A handle has
- * NCCLNET_HANDLE_BYTES bytes.
+ * The argument of NCCLNET_TABLE_REG and NCCLNET_TABLE_DATA, int or size_t, is the type of sizes in
+ * that version. A handle has NCCLNET_HANDLE_BYTES bytes.
  */
 #define NCCLNET_TABLE_REG(mr_size)                                                                 \
 	ncclnet_result (*reg_mr)(void *comm, void *data, mr_size bytes, int type, void **out_mr);  \

@@ -18,8 +18,8 @@ static inline struct engine_session *api_session(tcpx_session *session)
 /* Copies the caller's struct `opts`, which begins with its size (sz), to `out`, a struct of `size`
  * bytes. If the caller's struct is of an older version and shorter, its missing fields become 0. If
  * it is longer, the bytes after `size` must be 0. If `opts` is NULL, all fields become 0. Returns
- * ERR_INVALID, with the struct's name, if sz is less than `min` or too large, or if one of those
- * bytes is not 0. */
+ * ERR_INVALID, with the struct's name, if sz is less than `min` or too large, or if one of the
+ * bytes after `size` is not 0. */
 tcpx_status api_opts(const char *name, const void *opts, size_t min, void *out, size_t size);
 
 /* Checks an output struct before the public call has any effect. Returns ERR_INVALID if `out` is
@@ -47,8 +47,8 @@ tcpx_status api_null(const char *name);
 			return api_status_;                                                        \
 	} while (0)
 
-/* Returns from the public call if the output struct is NULL or too small. `last` is the last field
- * of the first version of `type`, so it never changes. */
+/* Returns from the public call if the output struct is NULL or its sz is wrong (api_out_check).
+ * `last` is the last field of the first version of `type`, so it never changes. */
 #define API_OUT(type, out, last)                                                                   \
 	do {                                                                                       \
 		tcpx_status api_status_ = api_out_check(                                           \

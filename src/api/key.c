@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public calls that make key and identity files. */
+/* The public calls for key and identity files. */
 #include <string.h>
 
 #include <tcpx/query.h>

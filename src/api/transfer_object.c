@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The transfer object: many posts to one peer, one wait, one release. It uses public calls only. */
+/* The transfer object: many posts to one peer, one wait, one release. Except for the check of the
+ * peer, it uses public calls only. */
 #include <stdlib.h>
 
 #include "api/checks.h"

@@ -28,7 +28,7 @@ tcpx_status net_status_errno(int err)
 	if (err == EFAULT)
 		return TCPX_ERR_INVALID; /* caller's memory not mapped; the channel still works */
 	status = sys_errno_status(err);
-	/* Any other errno means that the channel is lost. A status that does not mean this is
-	 * replaced. */
+	/* Any other errno means that the channel is lost. If the status for this errno does not say
+	 * so, CHANNEL_LOST is returned instead. */
 	return !err || status <= TCPX_ERR_CHANNEL_LOST ? status : TCPX_ERR_CHANNEL_LOST;
 }

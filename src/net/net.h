@@ -54,11 +54,11 @@ struct net_ops {
 	 * stand for one direction each. > 0: the caller owns the direction and is about to sleep
 	 * for it. 0: no change; another thread may own the direction. < 0: the owner of the
 	 * direction no longer waits. A later recv or send has the same effect as < 0. An owner that
-	 * makes no such call must pass < 0; otherwise the owner of the other direction can never
-	 * sleep. *out_events is what to wait for in epoll or poll for each want > 0. Returns 1 if
-	 * there is something to do already. Then no event follows, and the caller must call recv or
-	 * send (with NET_CAP_DOORBELL both) before it sleeps. The two owners may sleep at the same
-	 * time in two threads. */
+	 * makes no such call must pass < 0; otherwise the owner of the other direction may be
+	 * unable to sleep. *out_events becomes the events to wait for, in epoll or poll, for the
+	 * directions whose want is > 0. Returns 1 if there is something to do already. Then an
+	 * event may never come, and the caller must call recv or send (with NET_CAP_DOORBELL both)
+	 * before it sleeps. The two owners may sleep at the same time in two threads. */
 	int (*arm)(struct net_chan *chan, int want_recv, int want_send, uint32_t *out_events);
 
 	/* Returns the descriptor to poll. It belongs to the channel and does not change until
@@ -70,8 +70,8 @@ struct net_ops {
 	 * must lower the mark before it waits for fewer bytes. Called by the rx owner. */
 	void (*recv_mark)(struct net_chan *chan, size_t bytes);
 
-	/* Makes both directions fail soon at both ends. Further calls have no effect. May be called
-	 * by any thread. */
+	/* Makes both directions fail soon at both ends. A second shutdown has no effect. May be
+	 * called by any thread. */
 	void (*shutdown)(struct net_chan *chan);
 
 	/* Frees the channel. The caller must make sure that no other call runs or follows, and that

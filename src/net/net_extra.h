@@ -28,9 +28,9 @@ struct net_zerocopy_ops {
 	 * Called by the tx owner. */
 	tcpx_status (*send_held)(struct net_chan *chan, const struct iovec *iov, int niov,
 				 int first, int held, size_t *out_bytes);
-	/* Returns 0 if the peer has reset the connection. The peer may then have changed memory
-	 * that it was still sending, so bytes received since intact last returned 1 are not valid.
-	 * Called by the rx owner. */
+	/* Returns 0 if the connection has ended in both directions, for example by a reset. The
+	 * peer may then have changed memory that it was still sending, so bytes received since
+	 * intact last returned 1 are not valid. Called by the rx owner. */
 	int (*intact)(const struct net_chan *chan);
 	/* Returns 1 if the peer's end is closed, so that the peer receives nothing more. Called
 	 * after shutdown, by any thread. */
@@ -60,7 +60,7 @@ struct net_loan_ops {
 	/* Returns 1 if the bytes of the last recv are torn: the peer lent them and took them back
 	 * before they were read, or its memory could not be read. The number of bytes is right, but
 	 * their content is not valid. One recv never returns torn bytes together with others.
-	 * Called by the rx owner after a recv that returned OK. */
+	 * Called by the rx owner once after each recv that returned OK. */
 	int (*torn)(struct net_chan *chan);
 };
 

@@ -27,7 +27,7 @@ struct net_message_counts {
 };
 
 /* Facts about a channel; a field is 0 if the transport does not know it. Sums begin when the
- * channel is made. */
+ * channel is made, those of tcp when its socket is connected. */
 struct net_chan_info {
 	char congestion[16]; /* name of the congestion control; empty if unknown */
 	uint64_t busy_ns, rwnd_limited_ns, sndbuf_limited_ns, retransmits, rtt_ns;
@@ -39,7 +39,7 @@ struct net_chan_info {
 	/* milliseconds since the last acknowledgement arrived; milliseconds since the last packet
 	 * with payload was sent, for the first time or again */
 	uint64_t last_ack_ms, last_send_ms;
-	uint64_t stuck_ns; /* how long the oldest message has waited to be sent */
+	uint64_t stuck_ns; /* how long no message was sent although one waits; 0 if none waits */
 	/* how bulk bytes are copied, such as "ring" or "memcpy"; NULL if not reported */
 	const char *copy;
 	int same_process; /* 1 if it is proven that both ends are in this process */

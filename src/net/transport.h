@@ -62,7 +62,7 @@ struct transport_target {
 
 /* Called when a dial has ended. If the status is OK, the callee owns chan. REFUSED means that the
  * listener belongs to another user, AGAIN that no answer arrived in time, and PEER_CLOSED that the
- * listener was out of resources or could not use the channel. */
+ * listener did not expect the nonce, was out of resources or could not use the channel. */
 typedef void (*transport_dialled_fn)(void *arg, tcpx_status status, struct net_chan *chan);
 
 struct transport_ops {
@@ -85,11 +85,12 @@ struct transport_ops {
 	void (*unlisten)(struct transport_listener *listener);
 
 	/* Dials a target. If OK is returned with *out_chan set, the channel is ready and the caller
-	 * owns it; a refusal by the peer shows later, as PEER_CLOSED. If OK is returned with
-	 * *out_dial set, `dialled` is called once, but never within this call or after cancel.
-	 * Errors: UNREACHABLE if the peer is on another host or in another network namespace,
+	 * owns it; a refusal by the peer shows later, as PEER_CLOSED or PEER_RESET. If OK is
+	 * returned with *out_dial set, `dialled` is called once, but never within this call or
+	 * after cancel. Errors: UNREACHABLE if no listener in this network namespace has the name,
 	 * REFUSED if the listener belongs to another user, AGAIN if the listener's queue is full,
-	 * NO_DESCRIPTORS, NO_MEMORY, SYSTEM. */
+	 * PEER_RESET if the listener has closed the connection already, NO_DESCRIPTORS, NO_MEMORY,
+	 * SYSTEM. */
 	tcpx_status (*dial)(struct sys_loop *loop, const struct transport_target *target,
 			    transport_dialled_fn dialled, void *arg,
 			    struct transport_dial **out_dial, struct net_chan **out_chan);

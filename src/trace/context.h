@@ -11,8 +11,9 @@
 /*
  * Writes the context lines for `place`. At the start: environment and topology. At the start and at
  * the end: loaded objects with their build ids, and counters of interfaces. Always: devices of the
- * plugin, GPUs in use with their owner NICs, and sockets with NIC and TCP_INFO. Values of secret
- * variables are hidden. Passed to the recorder as trace_recorder_opts.context.
+ * plugin, GPUs that have been current, the owner NICs of these GPUs, and sockets with NIC and
+ * TCP_INFO. Values of variables whose name suggests a secret are hidden. Passed to the recorder as
+ * trace_recorder_opts.context.
  */
 void trace_context_write(FILE *out, enum trace_context_places place);
 

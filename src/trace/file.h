@@ -76,7 +76,7 @@ void trace_block_record(const struct trace_block *block, uint32_t index,
  * short. */
 int trace_block_moment(const struct trace_block *block, struct trace_moment *out_moment);
 
-/* Finds the next line "key=value" of a text block at or after *at, and moves *at past the line.
+/* Finds the next line "key=value" of a CONTEXT block at or after *at, and moves *at past the line.
  * Returns 1, or 0 if there is no further line. Skips empty lines and lines without '='. */
 struct trace_line {
 	const char *key, *value;

@@ -177,8 +177,8 @@ static inline int waits_more(struct waits *waits, uint64_t now)
 	return 1;
 }
 
-/* Adds the earlier calls that answered "not yet" to the record, and sets `flag` if there were any.
- * The record then begins at the first of these calls. */
+/* Adds to the record the calls that `waits` has counted, and sets `flag` if there were any. The
+ * record then begins at the first of these calls. */
 static inline void waits_add(struct trace_record *r, const struct waits *waits, uint8_t flag)
 {
 	if (!waits->count)
@@ -496,8 +496,8 @@ void trace_posted(struct trace_span *span, const struct trace_part *parts, unsig
 	span_leave(span);
 }
 
-/* Marks a request of the comm as done and moves head to the oldest request that is not done.
- * Returns 1 if the request was not the oldest. */
+/* Marks a request of the comm as done, unless it is 64 or more after head, and moves head to the
+ * oldest request that is not marked. Returns 1 if the request was not the oldest. */
 static int comm_done(struct trace_comm *comm, uint64_t number)
 {
 	uint64_t after = number - comm->head;

@@ -40,7 +40,8 @@ void trace_begin_connect(struct trace_span *span, const void *handle);
 
 /* End the span. Called after the call has returned. `dev` is the number of the plugin's device.
  * `result` is the plugin's, 0 on success. `out` is the object that the call returned; NULL with
- * result 0 means that the call answered "not yet". */
+ * result 0 means that the call answered "not yet", or, for an iflush, that there is nothing to wait
+ * for. */
 void trace_ended(struct trace_span *span, int result); /* for calls without other results */
 void trace_listened(struct trace_span *span, int dev, int result, const void *out,
 		    const void *handle);

@@ -60,7 +60,8 @@ static inline void *trace_table_find(struct trace_table *table, const void *poin
 }
 
 /* Returns the entry of the pointer and marks it as live; adds an entry if there is none. A new
- * entry is zero except for its key and `live`. Returns NULL if no place is free. */
+ * entry is zero except for its key and `live`. Returns NULL if no place is free or memory is
+ * short. */
 void *trace_table_add(struct trace_table *table, const void *pointer);
 
 #endif

@@ -50,14 +50,17 @@ enum trace_call {
 enum trace_flags {
 	/* the call answered "not yet"; `repeats` is the number of such calls, including this one */
 	TRACE_EMPTY = 1,
-	/* a test that ended its request, or a listen, connect or accept that returned a comm */
+	/* a test that ended its request; a listen, connect or accept that returned a comm; the
+	 * opening of a stream channel */
 	TRACE_DONE = 2,
-	TRACE_OUT_OF_ORDER = 4, /* an older request of the comm was not done at this test */
-	TRACE_UNFINISHED = 8,	/* the call had not returned when the process ended */
-	TRACE_EARLY = 16,	/* irecv: the caller of the plugin accepts an early completion */
-	TRACE_UNKNOWN = 32,	/* no entry was found for the comm or request */
-	TRACE_GPU = 64,		/* the memory is registered as GPU memory */
-	TRACE_RETRIED = 128,	/* earlier calls answered "not yet"; `repeats` is their number */
+	/* an older request of the comm was not done at this test or at an earlier test of the same
+	 * request */
+	TRACE_OUT_OF_ORDER = 4,
+	TRACE_UNFINISHED = 8, /* the call had not returned when the trace ended */
+	TRACE_EARLY = 16,     /* irecv: the caller of the plugin accepts an early completion */
+	TRACE_UNKNOWN = 32,   /* the comm or request has no entry in a table */
+	TRACE_GPU = 64,	      /* the memory is registered as GPU memory */
+	TRACE_RETRIED = 128,  /* earlier calls answered "not yet"; `repeats` is their number */
 };
 
 /* Values of `tag` in the record of a test: the kind of the tested request. */
@@ -74,7 +77,7 @@ struct trace_record {
 	/* Number of the request in its comm. For listen, connect and accept: a hash of the handle.
 	 * For GAP: the number of records of the thread that were dropped at this place. */
 	uint64_t number;
-	uint64_t bytes; /* bytes posted, received or registered */
+	uint64_t bytes; /* bytes posted, sent, received or registered */
 	/* Ticks that the call took. If `repeats` is not 0: ticks since the first counted call
 	 * began. */
 	uint64_t duration;

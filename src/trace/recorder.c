@@ -48,15 +48,15 @@ static struct {
 	pid_t pid;
 	pthread_key_t key; /* its destructor runs when a thread with a ring ends */
 	sem_t wake, finished;
-	/* 1 if the writer sleeps; if the writer must end; if a context block is due */
+	/* 1 if the writer sleeps; 1 if it must end; 1 if a context block is due */
 	_Atomic int asleep, stop, context_wanted;
 	/* records written, records lost, writes that failed */
 	_Atomic uint64_t written, dropped, failed_writes;
 	/* Used by the writer thread, and before its start by the thread that opens the recorder. */
 	int fd;
 	off_t good; /* offset of the end of the last whole block */
-	/* Times of base/clock.h. Nothing is written before retry_ns, no CLOCK block before
-	 * clock_ns, and no context block before context_ns. */
+	/* Times of base/clock.h. Until the trace ends, nothing is written before retry_ns, no CLOCK
+	 * block before clock_ns, and no context block before context_ns. */
 	int64_t retry_ns, clock_ns, context_ns;
 	char path[1024];
 } rec = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
@@ -143,8 +143,9 @@ static int write_parts(struct iovec *parts, int count)
 	return 0;
 }
 
-/* Writes a block, whose payload is `a` followed by `b`, completely or not at all. Returns 0, or -1
- * if the block is lost: the write failed, or an earlier write failed less than RETRY_NS ago. */
+/* Writes a block, whose payload is `a` followed by `b`. If only a part can be written, cuts it off
+ * again. Returns 0, or -1 if the block is lost: the write failed, or an earlier write failed less
+ * than RETRY_NS ago. */
 static int write_block(struct trace_block *block, const void *a, size_t a_len, const void *b,
 		       size_t b_len)
 {
@@ -239,7 +240,7 @@ static int drain(struct trace_ring *ring)
 	return 1;
 }
 
-/* Called at the end of the process: writes a record of the call that the ring's thread is in, if
+/* Called at the end of the trace: writes a record of the call that the ring's thread is in, if
  * any. */
 static void write_unfinished(struct trace_ring *ring)
 {

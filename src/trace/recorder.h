@@ -47,7 +47,8 @@ extern __thread struct trace_ring *trace_own_ring __attribute__((tls_model("init
 
 struct trace_ring *trace_ring_make(void); /* makes this thread's ring; NULL if that is impossible */
 
-/* Returns this thread's ring, which the first call makes. Returns NULL if nothing is recorded. */
+/* Returns this thread's ring, which the first call makes. Returns NULL if nothing is recorded or
+ * this thread cannot have a ring. */
 static inline struct trace_ring *trace_ring_own(void)
 {
 	if (!atomic_load_explicit(&trace_recorder_on, memory_order_relaxed))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The clock of a trace. If the TSC is invariant (always runs at a constant rate), a tick is one of
- * the TSC, else a nanosecond. */
+/* The clock of a trace. A tick is one of the TSC if the TSC is invariant (always runs at a constant
+ * rate) and force_clock is 0, else a nanosecond. */
 #ifndef TRACE_TICKS_H
 #define TRACE_TICKS_H
 

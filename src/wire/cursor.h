@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cursors that read bytes from the wire without leaving the buffer; no other code parses such
- * bytes. All numbers are little-endian. A read past the end sets `bad`, returns 0 and, except for a
- * varint, does not move the cursor. The caller checks `bad` once, after all reads. A length is
- * compared with the number of bytes left, so that a huge length cannot wrap.
+ * Cursors that read bytes from the wire without leaving the buffer. All numbers are little-endian.
+ * A read past the end sets `bad`, returns 0 and, except for a varint, does not move the cursor. The
+ * caller checks `bad` once, after all reads. A length is compared with the number of bytes left, so
+ * that a huge length cannot wrap.
  */
 #ifndef WIRE_CURSOR_H
 #define WIRE_CURSOR_H

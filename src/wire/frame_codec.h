@@ -10,8 +10,9 @@
 void wire_frame_encode(const struct frame *frame, uint8_t out[FRAME_HEADER_BYTES]);
 
 /* Decodes a header. Returns ERR_CORRUPT if the crc is wrong, ERR_VERSION for another frame version,
- * ERR_PROTOCOL if the type or a flag is unknown, or if table or payload is longer than the type
- * allows. Control frames have at most FRAME_CONTROL_MAX bytes of payload. */
+ * ERR_PROTOCOL if the type or a flag is unknown, or if the type does not allow a flag, `follows`,
+ * or the length of table or payload. Control frames have at most FRAME_CONTROL_MAX bytes of
+ * payload. */
 tcpx_status wire_frame_decode(const uint8_t in[FRAME_HEADER_BYTES], struct frame *out_frame);
 
 void wire_trailer_encode(const struct frame_trailer *trailer, uint8_t out[FRAME_TRAILER_BYTES]);

@@ -73,7 +73,9 @@ struct wire_hello {
 	uint32_t channels;    /* role control: bulk channels wanted (DIAL), granted (ANSWER) */
 	uint32_t chunk_bytes; /* largest chunk that the sender wants, or 0 */
 	uint64_t features, required; /* bits of enum wire_feature; bits 0 and 1 may be required */
-	uint64_t key_id;	     /* id of the proof's key; role data: the acceptor's link id */
+	/* role control: id of the proof's key (DIAL), or the link's id at the acceptor (ANSWER);
+	 * role data: that link's id */
+	uint64_t key_id;
 	uint64_t notify_budget, eager_budget, read_budget; /* credit for the peer */
 	uint64_t notify_cover;	       /* part of notify_budget given from the start; 0: all */
 	struct wire_messages messages; /* control connections only */
@@ -117,7 +119,7 @@ struct wire_info {
 };
 
 /* Encodes an info and returns its length in bytes (128 .. TCPX_INFO_MAX_BYTES). Returns 0 if `cap`
- * is too small. */
+ * is too small or naddrs above WIRE_ADDR_MAX. */
 size_t wire_info_encode(const struct wire_info *info, void *out, size_t cap);
 /* Decodes an info. Returns ERR_INVALID if it is malformed, truncated or changed (a CRC detects
  * typing errors), ERR_VERSION for another version or an unknown required field. */
@@ -141,8 +143,8 @@ struct wire_token {
 };
 
 void wire_token_encode(const struct wire_token *token, uint8_t out[TCPX_TOKEN_BYTES]);
-/* Decodes a token. Returns ERR_INVALID if it is no token or has unknown or reserved bits set,
- * ERR_VERSION for another version. */
+/* Decodes a token. Returns ERR_INVALID if it is no token, its last 8 bytes are not 0, or its kind,
+ * a right or a flag is unknown; ERR_VERSION for another version. */
 tcpx_status wire_token_decode(const void *buf, size_t len, struct wire_token *out_token);
 
 #endif

@@ -78,8 +78,9 @@ static void get_text(struct wire_cursor *c, const struct field *field, char *out
 	out[len] = '\0';
 }
 
-/* This function and those below read a message inside another message. `in` is the inner message,
- * the value of a field. If it is malformed, the cursor `c` of the outer message becomes bad. */
+/* The functions with a parameter `in` read a message inside another message. `in` is the inner
+ * message, the value of a field. If it is malformed, the cursor `c` of the outer message becomes
+ * bad. */
 static void get_end(struct wire_cursor *c, struct wire_cursor in, struct wire_rxdm_end *out)
 {
 	struct field field;

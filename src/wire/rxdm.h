@@ -16,13 +16,13 @@
 #define WIRE_RXDM_HEAD 2	/* bytes of the length before a body */
 #define WIRE_RXDM_BODY_MAX 4096 /* bytes; real bodies are much shorter */
 #define WIRE_RXDM_QUEUES_MAX 256
-#define WIRE_RXDM_TEXT_MAX 64 /* bytes of an IP or PCI address, with its NUL */
+#define WIRE_RXDM_TEXT_MAX 64 /* most bytes of an IP or PCI address, with its NUL */
 
 /* What a message contains. The values are protobuf field numbers. If a message contains several of
  * these fields, the last one counts. */
 enum wire_rxdm_kind {
 	WIRE_RXDM_EMPTY = 0,
-	WIRE_RXDM_BYTES = 1, /* a request for a GPU's memory, "Ok.", or an error text */
+	WIRE_RXDM_BYTES = 1, /* a request for a GPU's memory, its answer, "Ok.", or an error text */
 	WIRE_RXDM_RULE = 2,
 	WIRE_RXDM_QUERY = 3,
 	WIRE_RXDM_QUEUES = 4,
@@ -47,8 +47,8 @@ struct wire_rxdm_rule {
 /* A message. `kind` determines which members are used. */
 struct wire_rxdm {
 	enum wire_rxdm_kind kind;
-	/* `bytes` is the content of kind BYTES. `words` is the text of a failed status, which a
-	 * message of any kind may have. Both point into the decoded buffer. */
+	/* `bytes` is the content of kind BYTES. `words` is the text of a failed status; a message
+	 * of any kind may have a status. Both point into the decoded buffer. */
 	const uint8_t *bytes;
 	size_t bytes_len;
 	int32_t status; /* google.rpc.Code; 0 if OK or not sent */
@@ -82,7 +82,7 @@ struct wire_rxdm_memory {
 void wire_rxdm_memory_encode(const struct wire_rxdm_memory *memory,
 			     uint8_t out[WIRE_RXDM_MEMORY_BYTES]);
 /* Decodes the answer to get_gpu_metadata. Returns ERR_PROTOCOL if the length is wrong, the size is
- * 0 or at least 2^48 bytes, or the alignment is not a power of two. */
+ * 0 or at least 2^48 bytes, or the alignment is neither 0 nor a power of two. */
 tcpx_status wire_rxdm_memory_decode(const void *bytes, size_t len,
 				    struct wire_rxdm_memory *out_memory);
 

@@ -7,9 +7,10 @@
 enum {
 	OP_KEY = 1,    /* key of this and the following ops, 8 bytes */
 	OP_LENGTH = 2, /* length of the pieces of this and the following ops, varint */
-	OP_DELTA = 4,  /* offset relative to the end of the last piece, zigzag varint */
-	OP_OFFSET = 8, /* offset, varint. Neither DELTA nor OFFSET: directly after the last piece */
-	OP_RUN = 16,   /* number of pieces - 2, varint; stride - length, zigzag varint */
+	OP_DELTA = 4,  /* offset relative to the end of the previous piece, zigzag varint */
+	OP_OFFSET =
+		8,   /* offset, varint. Neither DELTA nor OFFSET: right after the previous piece */
+	OP_RUN = 16, /* number of pieces - 2, varint; stride - length, zigzag varint */
 	OP_KNOWN = 31,
 };
 
@@ -66,8 +67,8 @@ static void emit_run(struct wire_table_writer *w, uint64_t offset, uint64_t stri
 	w->next_offset = offset + stride * (count - 1) + w->run_length;
 }
 
-/* Whether two pieces of that length at `from` and `to` may be in one run. They may if their
- * distance is so small that neither the stride nor stride - length can wrap. */
+/* Whether two pieces of that length at `from` and `to` may be in one run. They may if length and
+ * distance are so small that neither the stride nor stride - length can wrap. */
 static int is_foldable(uint64_t from, uint64_t to, uint64_t length)
 {
 	const uint64_t limit = 1ULL << 62;

@@ -14,8 +14,8 @@
 #define WIRE_TABLE_RUN_MAX (1u << 20) /* most pieces in one run */
 
 /* The state of writing a table. wire_table_begin starts the table, wire_table_put adds a piece,
- * wire_table_end ends the table. Consecutive pieces of equal length and distance become a run,
- * which needs few bytes. */
+ * wire_table_end ends the table. Three or more consecutive pieces of equal length and distance
+ * become a run, which needs few bytes. */
 struct wire_table_writer {
 	uint8_t *buf;
 	size_t cap, len;

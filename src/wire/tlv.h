@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Type-length-value fields at the end of handshake messages and connection infos. A field is a u16
- * type, a u16 length, and the value. A reader skips a field of unknown type, but refuses the
- * message if the type has the bit WIRE_TLV_REQUIRED. */
+/* Type-length-value fields of handshake messages and connection infos. A field is a u16 type, a u16
+ * length, and the value. A reader skips a field of unknown type, but refuses the message if the
+ * type has the bit WIRE_TLV_REQUIRED. */
 #ifndef WIRE_TLV_H
 #define WIRE_TLV_H
 

@@ -27,8 +27,8 @@ tcpx_status local_listener_open(struct sys_loop *loop, const struct transport_li
 void local_listener_close(struct transport_listener *listener); /* `listener` may be NULL */
 
 /* Dial a channel whose rings have ring_bytes each, a power of two. local_dial returns without
- * waiting for the listener's answer. local_dial_start calls `dialled` when the answer has arrived,
- * or with the status AGAIN if none arrives within 5 s. Both return the errors of
+ * waiting for the listener's answer. local_dial_start calls `dialled` when the answer has arrived
+ * or the connection has ended, or with the status AGAIN after 5 s. Both return the errors of
  * transport_ops.dial. */
 tcpx_status local_dial(const char *name, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16_t channel,
 		       uint32_t epoch, size_t ring_bytes, struct net_chan **out_chan);

@@ -2,9 +2,9 @@
 /*
  * Sleeping and waking. A side that is about to sleep sets a wait word in the shared header and
  * checks once more for work. The other side moves its cursor and then reads the wait word. If the
- * word is set, that side resets it and sends one byte over the socket: a bell. A bell does not say
- * whether it is for the thread that receives or for the thread that sends, and both may sleep on
- * the one descriptor. A thread must therefore leave a bell in the socket while the other thread
+ * word is set, the other side resets it and sends one byte over the socket: a bell. A bell does not
+ * say whether it is for the thread that receives or for the thread that sends, and both may sleep
+ * on the one descriptor. A thread must therefore leave a bell in the socket while the other thread
  * still needs it to wake up. See "Sleeping without a lost wake-up" in docs/design/local.md.
  */
 #include <errno.h>
@@ -91,7 +91,7 @@ void local_die(struct local_chan *chan, tcpx_status status)
 }
 
 /* Whether the thread that owns `role` still needs a bell: the thread may be asleep (`armed`), and
- * the peer has reset the role's wait word, so it has sent a bell or is about to. */
+ * its wait word is 0, so the peer has sent a bell or is about to. */
 static int bell_pending(struct local_chan *chan, int role)
 {
 	return atomic_load(&chan->bell.armed[role]) && !atomic_load(wait_word(chan, role));
@@ -154,8 +154,8 @@ static int rx_ready(struct local_chan *chan)
 	       atomic_load(&chan->in->head_closed);
 }
 
-/* Whether the caller should call send: the ring has enough room, a loan has ended, the peer's
- * cursor is invalid, or the peer has closed the ring. */
+/* Whether the caller should call send: the peer has closed the ring, the oldest loan has ended, or,
+ * if nothing is lent, the ring has enough room or the peer's cursor is invalid. */
 static int tx_ready(struct local_chan *chan)
 {
 	uint64_t used = atomic_load(&chan->out->head) - atomic_load(&chan->out->tail);

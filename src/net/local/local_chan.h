@@ -86,8 +86,7 @@ struct local_tx {
 	int put_failed;	 /* 1 if the last copy into the ring could not read the caller's memory */
 };
 
-/* State of the receiving direction. Only the owner of that direction accesses it, except for
- * `mark`. */
+/* State of the receiving direction. Only the owner of that direction accesses it. */
 struct local_rx {
 	alignas(LOCAL_LINE) uint64_t tail;
 	uint64_t head_seen;   /* value of the peer's head when last read */

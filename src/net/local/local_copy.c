@@ -24,8 +24,8 @@ static void prefetch_read(const void *p, size_t ahead)
 	_mm_prefetch((const char *)((uintptr_t)p + ahead), _MM_HINT_T0);
 }
 
-/* Prefetches the line at p + ahead for writing. The compiler's builtin is not used, because on the
- * oldest processors it becomes a prefetch for reading. */
+/* Prefetches the line at p + ahead for writing. The compiler's builtin is not used, because in code
+ * for the oldest processors it becomes a prefetch for reading. */
 static void prefetch_write(void *p, size_t ahead)
 {
 	__asm__ volatile("prefetchw %0" ::"m"(*(char *)((uintptr_t)p + ahead)));

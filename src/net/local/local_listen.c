@@ -215,8 +215,8 @@ static struct guest *guest_of_greediest(struct local_listener *listener)
 	return best;
 }
 
-/* Makes a guest from an accepted connection. If there are more than LISTEN_PENDING guests then,
- * drops one of them. */
+/* Makes a guest from an accepted connection. If that makes more than LISTEN_PENDING guests, drops
+ * one of them. */
 static void guest_add(struct local_listener *listener, int fd)
 {
 	struct guest *guest = calloc(1, sizeof(*guest));

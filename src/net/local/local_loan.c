@@ -146,8 +146,8 @@ int local_loan_next(struct local_chan *chan)
 		.at = atomic_load_explicit(&loan->at, memory_order_relaxed),
 	};
 	/* The fields are in shared memory and untrusted, like the cursors, so each is read once and
-	 * then checked. The caller never receives more of the loan than the rest of the current
-	 * frame. */
+	 * then checked. A length that is too large does no harm, because a recv reads no more of a
+	 * loan than its buffers have room for. */
 	if (head - chan->rx.loan_tail > LOCAL_LOANS || !now->left || now->left > LOCAL_LEND_MAX ||
 	    now->at - chan->rx.tail > chan->ring_bytes) {
 		local_die(chan, TCPX_ERR_PROTOCOL);
@@ -171,7 +171,7 @@ static size_t iov_room(const struct iovec *iov, int niov, uint64_t max)
  * buffer in iov can no longer be written (see net_chan.rx_vanishing). */
 static size_t read_direct(struct local_chan *chan, const struct iovec *iov, size_t n)
 {
-	/* NOLINTNEXTLINE(performance-no-int-to-ptr): only the other end here sets this address */
+	/* NOLINTNEXTLINE(performance-no-int-to-ptr): set by the other end, in this process */
 	const uint8_t *src = (const uint8_t *)(uintptr_t)chan->rx.loan.addr;
 	size_t done = 0;
 
@@ -190,7 +190,8 @@ static size_t read_direct(struct local_chan *chan, const struct iovec *iov, size
 }
 
 /* Whether the next `bytes` bytes of the loan can be read from the peer's memory. Called after
- * EFAULT, which does not say whether the peer's memory or a buffer of this side is not mapped. */
+ * EFAULT or a short read; neither says whether the peer's memory or a buffer of this side is not
+ * mapped. */
 static int peer_readable(const struct local_chan *chan, size_t bytes)
 {
 	uint8_t scratch[4096];
@@ -228,8 +229,8 @@ static int read_peer(struct local_chan *chan, const struct iovec *iov, size_t *i
 	here[n++] = (struct iovec){secret, sizeof(secret)};
 	there[0] = (struct iovec){(void *)(uintptr_t)chan->rx.loan.addr, bytes};
 	/* The same call reads the peer's secret. The secret proves that the bytes are from the
-	 * peer, not from another process with the same pid and not from another program in the
-	 * peer's process. */
+	 * peer, not from another process with the same pid, and not from a program that the peer's
+	 * process has executed since (execve). */
 	there[1] = (struct iovec){(void *)(uintptr_t)chan->rx.peer_addr, sizeof(secret)};
 	got = process_vm_readv(chan->pid, here, n, there, 2, 0);
 	if (got < 0 && errno != EFAULT)
@@ -284,10 +285,10 @@ static tcpx_status loan_skip(struct local_chan *chan, struct local_loan *loan, s
 	return TCPX_OK;
 }
 
-/* Receives bytes of the loan, as many as iov has room for. During the read the loan is READING,
- * so that the producer cannot take it back. After that the loan is OUT again, or OVER after its
- * last byte. A loan that the producer took back or that cannot be read is skipped: its bytes are
- * torn. */
+/* Receives bytes of the loan, as many as iov has room for. During the read the loan is READING, so
+ * that the producer cannot take it back. After that the loan is OUT again, or OVER after its last
+ * byte. A loan that the producer took back or whose memory is not mapped is skipped: its remaining
+ * bytes are torn. */
 tcpx_status local_loan_recv(struct local_chan *chan, const struct iovec *iov, int niov,
 			    size_t *out_bytes)
 {

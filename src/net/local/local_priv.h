@@ -54,8 +54,8 @@ struct local_hello;
 void local_share_dial(struct local_chan *chan, int memfd, const struct local_hello *hello);
 void local_share_accept(struct local_chan *chan, int memfd, const struct local_hello *hello);
 void local_share_end(struct local_chan *chan); /* called when the channel closes */
-/* Checks whether the peer's memory can be read. The rx owner calls this while rx.probe_due is
- * set. */
+/* If the peer has published its secret, checks whether the peer's memory can be read. Called while
+ * rx.probe_due is set, by local_share_accept and by the rx owner. */
 void local_share_probe(struct local_chan *chan);
 int local_share_peer_gone(const struct local_chan *chan); /* whether the peer's process has ended */
 void local_reading_set(struct net_chan *chan, int on);
@@ -86,7 +86,7 @@ int local_bell_back(struct local_chan *chan, enum local_role role);
 /* Called if local_bell_back returned 1 but there was no work: a bell may still be unread. */
 void local_bell_missed(struct local_chan *chan);
 void local_peer_closed(struct local_chan *chan); /* called when the peer has set its closed flag */
-/* Polls the socket to learn whether the peer still exists; if not, sets chan->gone. */
+/* Polls the socket. If the peer has closed its end, sets chan->gone. */
 void local_peer_check(struct local_chan *chan);
 /* ends both directions with this status and wakes the sleeping threads of both ends */
 void local_die(struct local_chan *chan, tcpx_status status);
@@ -125,8 +125,8 @@ ssize_t local_pass_recv(int sock, void *bytes, size_t n, int *inout_fd);
  * memfd comes with the hello. */
 #define LOCAL_FETCH_MAGIC 0x3166676e69727874ull
 
-/* The first message of the dialler, sent with the memfd if it is for a channel. It is in native
- * byte order, because both ends are on one host. */
+/* The first message of the dialler. A hello for a channel is sent with the memfd. The byte order is
+ * native, because both ends are on one host. */
 struct local_hello {
 	uint64_t magic;
 	uint32_t version, epoch;

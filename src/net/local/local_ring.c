@@ -120,7 +120,7 @@ static tcpx_status tx_status(struct local_chan *chan)
 }
 
 /* Called when nothing can be sent. Returns IN_PROGRESS, or the status with which the channel ended.
- * `back` is 1 if the owner slept before this call. */
+ * `back` is the result of local_bell_back. */
 static tcpx_status tx_blocked(struct local_chan *chan, int back)
 {
 	tcpx_status end;
@@ -166,8 +166,9 @@ static size_t ring_put_bytes(struct local_chan *chan, const uint8_t *src, size_t
 	return n - left;
 }
 
-/* Copies as much of iov as fits into the ring. If `lend` is 1, lends large pieces instead. `skip`
- * is the number of bytes at the beginning of iov that earlier calls have already copied or lent. */
+/* Copies as much of iov as fits into the ring. If `lend` is 1, lends large pieces instead of
+ * copying them, where that is possible. `skip` is the number of bytes at the beginning of iov that
+ * earlier calls have already copied or lent. */
 static void put_pieces(struct local_chan *chan, const struct iovec *iov, int niov, uint64_t skip,
 		       int lend)
 {
@@ -181,7 +182,7 @@ static void put_pieces(struct local_chan *chan, const struct iovec *iov, int nio
 		if (lend && left >= LOCAL_LEND_MIN && local_loan_may(chan)) {
 			if (local_loan_make(chan, src, left))
 				continue;
-			/* no entry is free: stop here, because the end of a loan frees one */
+			/* no entry is free: stop until a loan ends; copy if nothing is lent */
 			if (local_lent_count(chan))
 				break;
 		}
@@ -195,9 +196,9 @@ static void put_pieces(struct local_chan *chan, const struct iovec *iov, int nio
 		local_bell_ring(chan, &chan->out->tail_wait);
 }
 
-/* Sends iov. If `lend` is 1, lends its large pieces. *out_bytes counts the bytes, also those taken
- * by earlier calls, whose memory the peer no longer reads. The caller must offer all other bytes
- * again. */
+/* Sends iov. If `lend` is 1, lends its large pieces. *out_bytes becomes the number of bytes whose
+ * memory the peer no longer reads; some may have been taken by earlier calls. The caller must offer
+ * all other bytes again. */
 static tcpx_status send_or_lend(struct local_chan *chan, const struct iovec *iov, int niov,
 				int lend, size_t *out_bytes)
 {
@@ -266,9 +267,9 @@ static int loan_at_cursor(const struct local_chan *chan)
 	return chan->rx.loan.known && chan->rx.loan.at == chan->rx.tail;
 }
 
-/* Called when the ring is empty. Returns IN_PROGRESS, or the status with which the channel ended.
- * Returns OK if the peer has closed the channel but bytes or a loan of the peer can still be
- * received. `back` is 1 if the owner slept before this call. */
+/* Called when neither bytes nor a loan was found. Returns IN_PROGRESS, or the status with which the
+ * channel ended. Returns OK if the peer has closed the channel but bytes or a loan of the peer can
+ * still be received. `back` is the result of local_bell_back. */
 static tcpx_status rx_empty(struct local_chan *chan, int back)
 {
 	int gone, end;

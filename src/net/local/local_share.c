@@ -55,8 +55,8 @@ static struct {
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Initialises the table if needed and takes its lock. The first call in a forked child resets the
- * table. No other thread is in this function then, because only the control thread dials and
- * handles hellos. */
+ * table. No other thread is in this function then, because only the control thread makes local
+ * channels, and a child does not close those of its parent. */
 static void table_lock(void)
 {
 	uint32_t generation = sys_fork_generation();
@@ -235,7 +235,7 @@ void local_share_end(struct local_chan *chan)
 }
 
 /* Checks that the peer's memory at the offered address can be read and contains the peer's secret.
- * Returns 0, or an errno; ESRCH means that the memory does not contain the secret. */
+ * Returns 0, or an errno, which is ESRCH if the memory does not contain the secret. */
 static int probe_peer_memory(struct local_chan *chan, const struct local_offer *offer)
 {
 	uint8_t seen[LOCAL_SECRET_BYTES];
@@ -286,8 +286,8 @@ int local_share_peer_gone(const struct local_chan *chan)
 		return gone;
 	}
 #endif
-	/* Another process may have received the peer's pid after the peer ended. The lease then
-	 * only lasts longer. */
+	/* Another process may have received the peer's pid after the peer ended. The memory then
+	 * only stays in use longer. */
 	return kill(chan->pid, 0) && errno == ESRCH;
 }
 
@@ -299,8 +299,8 @@ void local_reading_set(struct net_chan *base, int on)
 }
 
 /* Whether the peer reads memory of this side. The counter is untrusted: a peer that never
- * decrements it prevents deregistration of this side's memory while the peer's process lives, which
- * a lease allows. */
+ * decrements it keeps this side's memory in use while the peer's process lives, as with any
+ * lease. */
 int local_reading_peer(struct net_chan *base)
 {
 	struct local_chan *chan = (struct local_chan *)base;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sends pages without a copy: vmsplice puts them into a pipe, and splice moves them from the pipe
- * to the socket. No other call of Linux sends user pages to a socket of the same host without a
+ * to the socket. No other call of Linux sends user pages to a receiver on the same host without a
  * copy; MSG_ZEROCOPY copies on loopback (docs/design/zerocopy.md). */
 #include "net/tcp/pages.h"
 
@@ -46,8 +46,8 @@ static void fall_back_to_copies(struct tcp_pages *pages, const char *what)
 	pages->impossible = 1;
 }
 
-/* Opens the pipe if it is not open. Returns 0, or -1 if the pipe cannot be opened or is too small.
- * The kernel limits the pages that a user may have in pipes. */
+/* Opens the pipe if it is not open. Returns 0, or -1 after fall_back_to_copies(). A new pipe may be
+ * too small, because the kernel limits the pages that a user may have in pipes. */
 static int pages_open(struct tcp_pages *pages, int sock)
 {
 	int size, flags, failed;

@@ -15,7 +15,7 @@
 struct tcp_pages {
 	int fd[2];	/* the two ends of the pipe; -1 if it is not open */
 	size_t filled;	/* bytes in the pipe */
-	int impossible; /* 1 if sending by pages does not work, so that everything is copied */
+	int impossible; /* 1 if all is copied: pages do not work, or TCPX_TCP_SPLICE is off */
 	/* errno of an error that occurred after the bytes that the last call returned, or 0. The
 	 * caller reads and clears this field. */
 	int err;
@@ -24,10 +24,10 @@ struct tcp_pages {
 void tcp_pages_init(struct tcp_pages *pages);
 void tcp_pages_close(struct tcp_pages *pages);
 
-/* Sends the content of the pipe to the socket. `more` is not 0 if further bytes follow at once.
- * Returns the number of bytes sent, or -1 with errno, as send does, if none were sent. If splice
- * does not work, closes the pipe, sets `impossible`, and returns the bytes sent until then, which
- * may be 0. */
+/* Sends the content of the pipe, which must not be empty, to the socket. `more` is not 0 if further
+ * bytes follow at once. Returns the number of bytes sent, or -1 with errno, as send does, if none
+ * were sent. If splice does not work, closes the pipe, sets `impossible`, and returns the bytes
+ * sent until then, which may be 0. */
 long tcp_pages_drain(struct tcp_pages *pages, int sock, int more);
 
 /* Sends the first bytes of a piece, some of which may be in the pipe already. `more` and the result

@@ -107,8 +107,8 @@ static tcpx_status tcp_send(struct net_chan *base, const struct iovec *iov, int 
 	return tcp_sent(chan, tcp_copy(chan, iov, niov, 0), out_bytes);
 }
 
-/* The pieces that one step of tcp_send_held sends: either one held piece by its pages, or all
- * pieces before the next such piece by a copy. */
+/* The pieces that one step of tcp_send_held sends: either one held piece of at least TCP_PAGES_MIN
+ * bytes by its pages, or all pieces before the next such piece by a copy. */
 struct tcp_part {
 	size_t bytes;
 	int niov; /* number of pieces */
@@ -261,8 +261,9 @@ static int tcp_intact(const struct net_chan *base)
 	return poll(&pfd, 1, 0) <= 0;
 }
 
-/* See net_zerocopy_ops.ended. Returns whether the FIN or the reset of the peer has arrived. The
- * peer sends a FIN only by shutdown, and its recv returns no bytes after that. */
+/* See net_zerocopy_ops.ended. Returns whether the FIN or the reset of the peer has arrived. A FIN
+ * comes only after the peer has called shutdown or its process has ended, and the peer receives no
+ * bytes after that. */
 static int tcp_ended(const struct net_chan *base)
 {
 	/* TCP_TIME_WAIT of the kernel; CLOSE, CLOSE_WAIT, LAST_ACK and CLOSING are larger */
