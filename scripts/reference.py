@@ -79,7 +79,8 @@ def environment(tool):
         alias = " ".join(f"`{name}`" for name in row["alias"].split())
         default = f"`{row['default']}`" if row["default"] else "empty"
         groups[group_of(row["name"])].append(
-            f"| `{row['name']}` | {default} | {cell(row['range'])} | {cell(row['help'])} | {alias} |")
+            f"| `{row['name']}` | {default} | {cell(row['range'])} | {cell(row['help'])} | "
+            f"{alias} |")
     out = [HEAD_ENVIRONMENT]
     for title, rows in groups.items():
         out += ["", f"## {title}", "", HEAD_OPTIONS, *rows]

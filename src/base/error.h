@@ -7,6 +7,8 @@
 #include <stdarg.h>
 #include <stdbool.h>
 
+#include "base/law.h"
+
 #include <tcpx/log.h>
 #include <tcpx/types.h>
 
@@ -66,6 +68,8 @@ void log_level_atleast(int level);
 
 #define LOG(level, ...)                                                                            \
 	do {                                                                                       \
+		if ((int)(level) <= TCPX_LOG_INFO)                                                 \
+			law_free("the log"); /* also if the line is not written */                 \
 		if ((int)(level) <= log_level)                                                     \
 			log_write((level), __VA_ARGS__);                                           \
 	} while (0)

@@ -96,7 +96,8 @@ void log_write(enum tcpx_log_level level, const char *format, ...)
 	const char *beginning;
 	va_list args;
 
-	law_free("the log");
+	if (level <= TCPX_LOG_INFO)
+		law_free("the log");
 	if (log_level == LOG_LEVEL_UNSET)
 		log_level_default((int)config_u64(CONFIG_LOG));
 	if ((int)level > log_level)

@@ -16,9 +16,9 @@ struct moves {
  * list is full or the piece is too long for a launch. */
 static int moves_add(struct moves *list, uint64_t src, uint64_t dst, uint64_t bytes)
 {
-	struct mem_move_piece *last = &list->pieces[list->count - 1];
+	struct mem_move_piece *last = list->count ? &list->pieces[list->count - 1] : NULL;
 
-	if (list->count && src == list->src_end && dst == list->dst_end &&
+	if (last && src == list->src_end && dst == list->dst_end &&
 	    bytes <= MEM_MOVE_BYTES - last->length) {
 		last->length += (uint32_t)bytes;
 	} else {

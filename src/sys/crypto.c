@@ -40,7 +40,7 @@ static struct libcrypto crypto; /* never unloaded once `there` is set */
 static libcrypto_mac *hmac;	/* never freed */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool there;
-static char reason[256]; /* written under `lock`; constant once `there` is set */
+static char reason[256]; /* under `lock` */
 
 static tcpx_status openssl_failed(const char *what)
 {
@@ -204,8 +204,18 @@ int sys_crypto_available(void)
 
 const char *sys_crypto_reason(void)
 {
+	static _Thread_local char text[sizeof(reason)];
+
 	(void)sys_crypto_available();
-	return reason;
+	pthread_mutex_lock(&lock); /* another thread may try again, and write a reason */
+	text_format(text, sizeof(text), "%s", reason);
+	pthread_mutex_unlock(&lock);
+	return text;
+}
+
+static tcpx_status crypto_unavailable(void)
+{
+	return error_set(TCPX_ERR_UNSUPPORTED, 0, "%s", sys_crypto_reason());
 }
 
 tcpx_status sys_hmac_sha256(const uint8_t key[32], const struct sys_span *spans, unsigned count,
@@ -221,7 +231,7 @@ tcpx_status sys_hmac_sha256(const uint8_t key[32], const struct sys_span *spans,
 	int ok;
 
 	if (!sys_crypto_available())
-		return error_set(TCPX_ERR_UNSUPPORTED, 0, "%s", reason);
+		return crypto_unavailable();
 	ctx = crypto.ctx_new(hmac);
 	ok = ctx && crypto.init(ctx, key, 32, params);
 	for (unsigned i = 0; ok && i < count; i++)
@@ -231,11 +241,6 @@ tcpx_status sys_hmac_sha256(const uint8_t key[32], const struct sys_span *spans,
 	if (ctx)
 		crypto.ctx_free(ctx);
 	return ok ? TCPX_OK : openssl_failed("HMAC-SHA256");
-}
-
-static tcpx_status crypto_unavailable(void)
-{
-	return error_set(TCPX_ERR_UNSUPPORTED, 0, "%s", reason);
 }
 
 tcpx_status sys_sha256(const struct sys_span *spans, unsigned count, uint8_t out[SYS_HASH_BYTES])

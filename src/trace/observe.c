@@ -496,20 +496,20 @@ void trace_posted(struct trace_span *span, const struct trace_part *parts, unsig
 	span_leave(span);
 }
 
-/* Marks a request of the comm as done, unless it is 64 or more after head, and moves head to the
- * oldest request that is not marked. Returns 1 if the request was not the oldest. */
+/* Marks a request of the comm as done, and moves head to the oldest request that is not marked. If
+ * the request is 64 or more after head, requests at head are given up: they count as done. Returns
+ * 1 if the request was not the oldest. */
 static int comm_done(struct trace_comm *comm, uint64_t number)
 {
 	uint64_t after = number - comm->head;
 
 	if (number < comm->head)
 		return 0;
-	if (after < 64)
-		comm->done |= 1ull << after;
-	while (comm->done & 1) {
+	for (; number - comm->head > 63; comm->head++)
 		comm->done >>= 1;
-		comm->head++;
-	}
+	comm->done |= 1ull << (number - comm->head);
+	for (; comm->done & 1; comm->head++)
+		comm->done >>= 1;
 	return after != 0;
 }
 

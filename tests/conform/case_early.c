@@ -27,7 +27,6 @@ static void accepted(struct env *env)
 	OK(far_simple(env, FAR_ACCEPT, 0, (uint64_t)LONG_NS, 0, 0, 0));
 }
 
-/* Everything posted early is done as if it were posted later, each queue in its order. */
 /* Those that were sent alone in their order; that of the WRITE, and the empty one, at any time. */
 static void take_four(struct env *env)
 {
@@ -52,6 +51,7 @@ static void take_four(struct env *env)
 	CHECK_EQ(came, 0xf);
 }
 
+/* Everything posted early is done as if it were posted later, each queue in its order. */
 static void case_early_done(struct env *env)
 {
 	uint8_t word[16];
@@ -164,6 +164,26 @@ static void case_early_notes_wait(struct env *env)
 	free(data);
 }
 
+/* A notification that exceeds the peer's whole budget is dropped, and those after it arrive. */
+static void case_early_note_too_large(struct env *env)
+{
+	struct env_tune far = {.notify_budget = 64 * KIB};
+	uint8_t *data = calloc(1, 100 * KIB);
+	uint64_t bytes;
+
+	CHECK(data);
+	env_far(env, &far);
+	connecting(env, "far-away");
+	OK(tcpx_notify_send(env->session, env->peer, data, 100 * KIB));
+	pat_fill(data, 8, 3, 0);
+	OK(tcpx_notify_send(env->session, env->peer, data, 8));
+	accepted(env);
+	OK(far_take(env, &(struct far_take){.timeout_ns = LONG_NS, .seed = 3}, &bytes));
+	CHECK_EQ(bytes, 8);
+	EXPECT(tcpx_notify_send(env->session, env->peer, data, 100 * KIB), TCPX_ERR_LIMIT);
+	free(data);
+}
+
 /* The session goes while all of it waits. */
 static void case_early_closed(struct env *env)
 {
@@ -184,6 +204,7 @@ const struct case_row cases_early[] = {
 	{"early_done", case_early_done, CASE_BARE},
 	{"early_ends", case_early_ends, CASE_BARE},
 	{"early_notes_wait", case_early_notes_wait, CASE_BARE},
+	{"early_note_too_large", case_early_note_too_large, CASE_BARE},
 	{"early_closed", case_early_closed, CASE_BARE},
 	{0},
 };

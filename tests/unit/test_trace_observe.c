@@ -184,6 +184,30 @@ static int a_test_out_of_order_is_marked(void)
 	return 0;
 }
 
+/* The first of 100 requests is never tested. Only tests of the next 64 are marked as out of order;
+ * those after them are not. */
+static int a_request_without_a_test_is_given_up(void)
+{
+	static char requests[100];
+	struct trace_recorder_opts opts = {0};
+	struct trace_all all;
+	unsigned marked = 0;
+
+	MUST(!start(&opts));
+	setup();
+	for (unsigned i = 0; i < 100; i++)
+		post(TRACE_IRECV, RECEIVES, 1, &requests[i]);
+	for (unsigned i = 1; i < 100; i++)
+		test(&requests[i], 1, 1);
+	MUST(!end(&all) && all.nrecords == 3 + 100 + 99);
+	for (unsigned i = 0; i < 99; i++)
+		marked += !!(all.records[103 + i].flags & TRACE_OUT_OF_ORDER);
+	MUST(marked == 64);
+	MUST(!(all.records[201].flags & TRACE_OUT_OF_ORDER) && all.records[201].number == 99);
+	free(all.records);
+	return 0;
+}
+
 static int consumption_knows_its_request(void)
 {
 	struct trace_recorder_opts opts = {0};
@@ -280,6 +304,7 @@ CASE(empty_tests_are_one_event)
 CASE(a_hang_is_seen)
 CASE(requests_are_numbered)
 CASE(a_test_out_of_order_is_marked)
+CASE(a_request_without_a_test_is_given_up)
 CASE(consumption_knows_its_request)
 CASE(strangers_are_said_to_be)
 CASE(pointers_without_end)
@@ -293,6 +318,7 @@ int main(void)
 		cmocka_unit_test(case_a_hang_is_seen),
 		cmocka_unit_test(case_requests_are_numbered),
 		cmocka_unit_test(case_a_test_out_of_order_is_marked),
+		cmocka_unit_test(case_a_request_without_a_test_is_given_up),
 		cmocka_unit_test(case_consumption_knows_its_request),
 		cmocka_unit_test(case_strangers_are_said_to_be),
 		cmocka_unit_test(case_pointers_without_end),

@@ -58,6 +58,8 @@ struct peer_losses {
 struct peer_pending {
 	struct list_node requests, notes;
 	size_t note_bytes;
+	/* control thread: length of a notification that was dropped and not logged yet; or 0 */
+	size_t too_long;
 };
 
 /* Requests that the peer refused, and that wait a while for the peer to say goodbye:

@@ -150,6 +150,7 @@ static tcpx_status control_core_start(struct engine_peer *peer, const struct wir
 	if (peer->link.core_ready)
 		pending_start(peer);
 	link_unlock(&peer->link);
+	pending_say_too_long(peer);
 	return status;
 }
 

@@ -283,6 +283,7 @@ static void ctl_beat(struct engine_peer *peer, int64_t now_ns)
 	if (!list_empty(&peer->pending.notes) && peer->link.core_ready && !peer->link.core.dead)
 		pending_notes_go(peer);
 	link_unlock(&peer->link);
+	pending_say_too_long(peer);
 	holder = account_look(peer->link.session, now_ns);
 	if (holder) {
 		peer_die_last(holder);

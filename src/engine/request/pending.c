@@ -102,13 +102,19 @@ void pending_notes_go(struct engine_peer *peer)
 		if (status == TCPX_ERR_AGAIN || status == TCPX_ERR_NO_MEMORY)
 			break; /* the next heartbeat tries again */
 		if (status == TCPX_ERR_LIMIT)
-			LOG_WARN("peer '%s' does not accept notifications of %zu bytes: one "
-				 "sent while it connected is dropped; next: raise "
-				 "TCPX_NOTIFY_BUDGET_BYTES there",
-				 peer->who.name, note->bytes);
+			peer->pending.too_long = note->bytes;
 		pending_note_drop(peer);
 		link_progress(&peer->link);
 	}
+}
+
+void pending_say_too_long(struct engine_peer *peer)
+{
+	if (peer->pending.too_long)
+		LOG_WARN("peer '%s' does not accept notifications of %zu bytes: one sent while it "
+			 "connected is dropped; next: raise TCPX_NOTIFY_BUDGET_BYTES there",
+			 peer->who.name, peer->pending.too_long);
+	peer->pending.too_long = 0;
 }
 
 void pending_start(struct engine_peer *peer)

@@ -18,8 +18,10 @@ void pending_end(struct engine_request *request, tcpx_status status);
 tcpx_status pending_note(struct engine_peer *peer, const void *data, size_t bytes);
 /* Called when the core has been started, and at each heartbeat: gives the waiting notifications to
  * the core in order, until there is no budget or memory for the next one. Drops a notification that
- * exceeds the peer's whole budget. */
+ * exceeds the peer's whole budget; pending_say_too_long() then logs it. Control thread. */
 void pending_notes_go(struct engine_peer *peer);
+/* Logs a notification that pending_notes_go() dropped. Control thread, which holds no lock. */
+void pending_say_too_long(struct engine_peer *peer);
 /* Called when the core of the link has been started: calls pending_notes_go(), then hands all
  * requests to the core in the order in which they were posted. A request that the core rejects ends
  * with the core's status. */
