@@ -3,6 +3,7 @@
 """Each fault of tests/mutants still fits the code that it is planted in: one that code has left
 behind tests nothing. scripts/mutants.py says what a fault looks like, and plants them."""
 import os
+import re
 import sys
 
 import lint
@@ -20,8 +21,16 @@ def main():
     except mutants.Unfit as error:
         report.add("mutants", "tests/mutants", 1, str(error))
         faults = []
+    known = set(re.findall(r"\w+", "".join(lint.read(root, name) for name in lint.tree(root)
+                                            if lint.is_c(name))))
     for fault in faults:
         report.checked += 1
+        planted = "\n".join(line for edit in fault.edits for line in edit.new
+                            if not edit.file.endswith("meson.build"))
+        for call in set(re.findall(r"\b([a-z_]\w*)\(", planted)) - known:
+            if not re.search(rf"(status|define) {call}\(", planted): # the fault's own
+                report.add("mutants", fault.path, fault.line,
+                           f"{fault.name} calls {call}, which is nowhere")
         try:
             tree.plant(fault)
         except mutants.Unfit as error:
