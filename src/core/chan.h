@@ -81,6 +81,7 @@ struct core_chan {
 	struct frame rx_frame; /* header of the frame under way */
 	uint32_t commits;      /* chunks that are being copied to their destination */
 	struct core_piggyback piggyback;
+	/* Both directions. */
 	struct core_fence fence;
 };
 

@@ -158,8 +158,9 @@ static void chan_forget_ring(struct core_link *link, struct core_chan *chan)
 	inflight->acked_seq = inflight->next_seq - 1;
 }
 
-/* Ends all transfers and read responses. If its memory is still in use, a request ends when the
- * last reference to the memory is dropped, for example by core_io_drop(). */
+/* Ends all transfers and read responses. One whose memory is still in use ends later: when the last
+ * reference to the memory is dropped, for example by core_io_drop(), and, if the peer may still
+ * read its source, not before core_link_unlease(). */
 static void link_end_requests(struct core_link *link, tcpx_status status)
 {
 	struct list_node *pos, *tmp;
@@ -178,8 +179,8 @@ static void link_end_requests(struct core_link *link, tcpx_status status)
 		struct core_xfer *xfer = LIST_ENTRY(pos, struct core_xfer, node);
 
 		if (xfer->state == CORE_ENDING)
-			/* the transfer may end now: a strict WRITE no longer waits for the peer's
-			 * acknowledgement */
+			/* the transfer may end now: on a dead link a strict WRITE does not wait for
+			 * acknowledgements */
 			core_xfer_check(link, xfer);
 		else
 			core_xfer_end(link, xfer, status);

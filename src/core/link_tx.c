@@ -4,7 +4,7 @@
 
 #include "core/link_priv.h"
 
-/* Whether more than `spare` places of the channel's ring are free. */
+/* Whether more than `spare` places are free in the channel's ring of unacknowledged frames. */
 static bool ring_has_room(const struct core_chan *chan, uint32_t spare)
 {
 	return core_inflight_count(&chan->inflight) + spare < CORE_RING;

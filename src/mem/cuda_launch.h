@@ -18,7 +18,8 @@ struct cuda_launch {
 	struct mem_copy_mark *mark; /* mapped host memory */
 	union {			    /* MEM_LAUNCH_PIECES pieces in mapped host memory */
 		struct mem_copy_piece *pieces;
-		/* used instead of `pieces` by a launcher of moves (cuda_launcher.move_blocks) */
+		/* instead of `pieces` if the launcher uses the move kernel, that is, if
+		 * cuda_launcher.move_blocks is not 0 */
 		struct mem_move_piece *moves;
 	};
 	cuda_ptr mark_at, pieces_at; /* device addresses of `mark` and `pieces` */

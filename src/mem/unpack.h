@@ -17,7 +17,7 @@
 
 struct mem_unpack;
 
-/* How the bytes of a message move from the pool to their destination. */
+/* How the bytes of a message move from the plugin's bounce pages to their destination. */
 enum mem_unpack_mode {
 	MEM_UNPACK_KERNEL, /* one kernel for all pushed jobs */
 	MEM_UNPACK_D2D,	   /* a device copy for each fragment */
@@ -42,7 +42,7 @@ struct mem_unpack_job {
 	const struct base_frag *frags; /* the plugin's list; only mem_unpack_push reads it */
 	uint64_t nfrags;	       /* number of fragments, 0 .. MEM_UNPACK_FRAGS */
 	uint64_t src, src_bytes;       /* GPU address of the pool, a multiple of 16; its length */
-	/* address of the posted buffer, accessible to the GPU, any alignment; its length */
+	/* address of the destination, accessible to the GPU, any alignment; its length */
 	uint64_t dst, dst_bytes;
 	uint64_t expect; /* bytes of the message: the sum of all lengths */
 

@@ -188,9 +188,9 @@ static tcpx_status query_rxdm(const char *prefix, const char *name, const struct
 	return status;
 }
 
-/* Sets and returns the error for an answer that has an unexpected kind or a status. Returns
- * ERR_NOT_FOUND for a refusal: an answer that has a text, and a status or the kind BYTES. The error
- * quotes the text. Otherwise returns ERR_PROTOCOL. */
+/* Sets and returns the error for an answer whose status is not 0 or whose kind the caller does not
+ * expect. If the answer has text, and either its status is not 0 or its kind is BYTES, RxDM has
+ * refused: returns ERR_NOT_FOUND, and the error quotes the text. Otherwise returns ERR_PROTOCOL. */
 static tcpx_status refusal_error(const struct wire_rxdm *answer, const char *gpu)
 {
 	const uint8_t *words = answer->bytes_len ? answer->bytes : answer->words;

@@ -100,6 +100,7 @@ def test_without_it_nobody_comes(nat):
     ("nobody.invalid", "ERR_NOT_FOUND advertise=nobody.invalid: host nobody.invalid"),
     ("10.1.1.1:0", "ERR_INVALID advertise=10.1.1.1:0: "),
     ("10.1.1.1,", "ERR_INVALID advertise=10.1.1.1,: "),
+    ("a" * 300, "ERR_INVALID advertise=" + "a" * 40 + "...: an entry of 300 bytes, at most 279"),
     ("0.0.0.0:80", "ERR_INVALID advertise=0.0.0.0:80: no peer can connect to the wildcard "
      "0.0.0.0:80"),
 ])

@@ -66,7 +66,8 @@ void comms_gpu_abandon(struct engine_comms *comms);
 /* Begins to close the GPU's part, on a separate thread. No job may be under way. */
 void comms_gpu_close(struct engine_comms *comms);
 
-/* comms_unpack.c, called by the rx owner. Whether the frame's payload is a message in pieces. */
+/* comms_unpack.c, called by the rx owner. Whether the frame's payload is a message that arrives as
+ * fragments in the plugin's bounce pages, and must be unpacked. */
 bool comms_in_pieces(const struct engine_chan *chan);
 /* Prepares the job that unpacks the frame's message, and puts it into rx->stage. The destination is
  * the local side of segs, or rx->iov if segs is NULL. Returns OK or ERR_NO_MEMORY. */

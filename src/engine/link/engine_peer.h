@@ -57,7 +57,8 @@ struct engine_peer {
 	struct peer_inbound inbound;
 	struct list_node node;	      /* entry in session->peer_list; under session.lock */
 	struct list_node accept_node; /* entry in session->queue.accepts, with a reference */
-	bool dialler, counted_up, released, died;
+	bool dialler;		      /* this end dialled the peer */
+	bool counted_up, released, died;
 	/* under session.lock: the application has the handle, even if the peer was never up */
 	bool exposed;
 };

@@ -29,12 +29,13 @@ struct link_pins {
 void hold_peer_init(struct engine_peer *peer);
 void hold_chan_init(struct engine_chan *chan);
 
-/* Called under link.lock, after prefill_claim(). Pins the slices of the frame that was just cut.
- * Returns false, and pins nothing, if the frame must be sent with a copy. */
+/* Called under link.lock, after prefill_claim(). Holds the slices of the frame that was just cut,
+ * so that they are not reused until the peer has taken the bytes. Returns false, and holds nothing,
+ * if the frame must be sent with a copy. */
 bool hold_frame(struct engine_chan *chan);
 
-/* Called under link.lock when acknowledgements have arrived on the channel. Ends the pins of frames
- * that the peer has taken; hold_flush() releases their slices. */
+/* Called under link.lock when acknowledgements have arrived on the channel. Ends the holds of
+ * frames that the peer has taken; hold_flush() releases their slices. */
 void hold_got(struct engine_chan *chan);
 
 /* Called by the control thread, with no lock held, when the channel has stopped. Keeps the channel

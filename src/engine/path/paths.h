@@ -88,9 +88,9 @@ struct path_ops {
 	 * destination, which is `segs` or, if that is NULL, rx->held. */
 	bool (*sinks)(const struct engine_chan *chan, const struct core_segs *segs);
 	/* Receiver: prepares the destination. Sets rx->iov to it, unless `apart`, and rx->stage if
-	 * copies are needed when the frame is complete. `sources` is the part of the frame's table
-	 * that says where the payload is; its length is `bytes`. ERR_PROTOCOL ends the peer; any
-	 * other error refuses only the chunk. */
+	 * copies are needed when the frame is complete. Only for a path that is `apart`: `sources`,
+	 * `bytes` long, is the part of the frame's table that says where the payload is.
+	 * ERR_PROTOCOL ends the peer; any other error refuses only the chunk. */
 	tcpx_status (*receive)(struct engine_chan *chan, const struct core_segs *segs,
 			       const uint8_t *sources, uint32_t bytes);
 	/* Receiver: starts the remaining copies, at once or later, by copies_start(). Called after

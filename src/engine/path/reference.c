@@ -97,7 +97,7 @@ struct recent_maps {
 
 /* Returns the mapping `id` for a source piece. Returns NULL if the mapping is not open or is
  * revoked, or if the piece exceeds it. A mapping that is not in `recent` is appended to stage->maps
- * and its use is counted, so that stage->maps may list one mapping more than once. */
+ * and its use is counted, again if another mapping displaced it from `recent`. */
 static struct engine_map *map_use(struct engine_peer *peer, struct engine_stage *stage,
 				  struct recent_maps *recent, uint64_t id, uint64_t offset,
 				  uint64_t length)

@@ -68,8 +68,7 @@ bool share_fd_tell(struct engine_peer *peer)
 
 	if (!peer->link.events->listen_local(&peer->link))
 		return false;
-	/* The peer has dialled an acceptor, and so knows the acceptor's address. */
-	if (!peer->dialler)
+	if (!peer->dialler) /* this end accepted the peer and has offered it the address then */
 		return true;
 	memcpy(offer.nonce, peer->shared_memory.nonce, sizeof(offer.nonce));
 	memcpy(offer.name, session->listen.local_name, sizeof(offer.name) - 1);

@@ -15,7 +15,7 @@
 #include "sys/iface.h"
 
 #define ADVERTISE_NS (10 * CLOCK_S_NS) /* time limit for name look-ups */
-/* bytes for one entry of `advertise`: a name and a port; a longer entry is cut off */
+/* bytes for one entry of `advertise`: a name, a port and a NUL; a longer entry is an error */
 #define ADVERTISE_MAX 280
 
 tcpx_status session_option_error(enum config_id id, const char *text)
@@ -143,10 +143,13 @@ tcpx_status session_advertised_find(const struct engine_session *session,
 		while (end > skip && (rest[end - 1] == ' ' || rest[end - 1] == '\t'))
 			end--;
 		skip = skip < end ? skip : end;
-		if (end - skip >= sizeof(text))
-			return session_option_error(CONFIG_ADVERTISE, session->advertised.option);
 		snprintf(text, sizeof(text), "%.*s", (int)(end - skip), rest + skip);
-		status = advertised_advertise_one(text, deadline_ns, out_addrs, &count);
+		if (end - skip >= sizeof(text))
+			status =
+				error_set(TCPX_ERR_INVALID, 0, "an entry of %zu bytes, at most %zu",
+					  end - skip, sizeof(text) - 1);
+		else
+			status = advertised_advertise_one(text, deadline_ns, out_addrs, &count);
 		rest = rest[len] ? rest + len + 1 : NULL;
 	}
 	if (status != TCPX_OK)

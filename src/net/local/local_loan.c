@@ -207,10 +207,11 @@ static int peer_readable(const struct local_chan *chan, size_t bytes)
 	return 1;
 }
 
-/* Reads bytes of the loan by process_vm_readv. Returns 0 or an errno. After 0, *inout_bytes is the
- * number of bytes read; it is 0 if a buffer in iov can no longer be written. EFAULT means that the
- * peer's memory is not mapped. Any other errno means that the peer's memory can no longer be read;
- * ESRCH may also mean that the process with this pid is not the peer. */
+/* Reads bytes of the loan by process_vm_readv. If it returns 0, *inout_bytes becomes the number of
+ * bytes read, or 0 if a buffer in iov can no longer be written. Else returns an errno. EFAULT means
+ * that the loan is not mapped; the caller skips it. Any other errno means that the peer's process
+ * cannot be read any more, or (ESRCH) that the process with this pid is not the peer; the caller
+ * ends the channel. */
 static int read_peer(struct local_chan *chan, const struct iovec *iov, size_t *inout_bytes)
 {
 	uint8_t secret[LOCAL_SECRET_BYTES] = {0};
