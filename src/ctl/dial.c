@@ -51,6 +51,9 @@ static const char *dial_advice(const struct ctl_dial *dial, tcpx_status status)
 		return "somebody accepts connections there and says nothing: look whether the "
 		       "peer process is stopped, and whether the port belongs to tcpx";
 	case TCPX_ERR_REFUSED:
+		if (sys_addr_is_loopback(&dial->remote))
+			return "nothing listens there: start the peer, or check the port; with a "
+			       "key it listens on this host's other addresses only";
 		return "nothing listens there: start the peer, or check address and port; without "
 		       "a key it listens on loopback only";
 	case TCPX_ERR_PEER_RESET:

@@ -36,14 +36,19 @@ static void wait_until_zero(_Atomic uint32_t *count)
 
 void sys_fd_begin(void)
 {
-	atomic_fetch_add(&inside, 1);
-	if (!atomic_load(&forking))
-		return;
+	int64_t until = 0;
+
 	/* Both a fork and this thread add to their own counter before they read the other's. At
 	 * least one of them therefore sees the other and waits. */
-	atomic_fetch_sub(&inside, 1);
-	wait_until_zero(&forking);
-	atomic_fetch_add(&inside, 1);
+	for (;;) {
+		atomic_fetch_add(&inside, 1);
+		if (!atomic_load(&forking) || (until && clock_now_ns() >= until))
+			return;
+		if (!until)
+			until = clock_now_ns() + GATE_NS;
+		atomic_fetch_sub(&inside, 1);
+		wait_until_zero(&forking);
+	}
 }
 
 void sys_fd_own(int fd)

@@ -212,15 +212,23 @@ int sys_sock_congestion_get(int fd, char *buf, size_t cap)
 	return 0;
 }
 
+int sys_sock_congestion_check(const char *name)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int err = fd < 0 ? errno : sys_sock_congestion_set(fd, name);
+
+	if (fd >= 0)
+		sys_fd_close(fd);
+	return err;
+}
+
 void sys_sock_congestion_fit(int fd, const char *wanted)
 {
 	struct sockaddr_storage here, there;
 	char name[16];
 
-	if (*wanted) {
-		sys_sock_congestion_set(fd, wanted);
+	if (*wanted && !sys_sock_congestion_set(fd, wanted))
 		return;
-	}
 	if (sys_sock_congestion_get(fd, name, sizeof(name)) || strncmp(name, "bbr", 3) ||
 	    sys_sock_local(fd, &here) != TCPX_OK || sys_sock_remote(fd, &there) != TCPX_OK ||
 	    !sys_addr_same_host(&here, &there))

@@ -47,8 +47,12 @@ int sys_sock_defer_accept(int fd, int seconds);
 int sys_sock_reset_on_close(int fd); /* close() sends a TCP reset */
 int sys_sock_congestion_set(int fd, const char *name);
 int sys_sock_congestion_get(int fd, char *buf, size_t cap); /* buf is "" on failure */
-/* Sets the congestion control called `wanted`. If `wanted` is "" and both ends of the connection
- * have the same address, replaces bbr by a congestion control without pacing. */
+/* Returns 0 if a socket of this process may use that congestion control, else an errno: ENOENT if
+ * the kernel has none of that name, EPERM if only privileged processes may use it. */
+int sys_sock_congestion_check(const char *name);
+/* Sets the congestion control called `wanted`. If `wanted` is "" or the kernel refuses it, and both
+ * ends of the connection have the same address, replaces bbr by a congestion control without
+ * pacing. */
 void sys_sock_congestion_fit(int fd, const char *wanted);
 int sys_sock_error(int fd); /* returns SO_ERROR and clears it */
 

@@ -6,7 +6,8 @@ import re
 import lint
 
 # Options of commands of others, which messages quote with their command.
-FOREIGN = {"--mpi", "--network", "--set-priv-flags", "--set-rxfh-indir", "--to"}
+FOREIGN = {"--client", "--mpi", "--network", "--server", "--set-priv-flags", "--set-rxfh-indir",
+           "--to"}
 LITERAL = re.compile(r'"((?:\\.|[^"\\\n])*)"')
 
 

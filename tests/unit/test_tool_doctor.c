@@ -127,6 +127,8 @@ static const struct rule_case {
 	{"D11", LIMITS BBR "cubic bbr\ncap.net_admin=no\n", DOCTOR_PASS, "unlimited"},
 	{"D11", LIMITS BBR "cubic\ncap.net_admin=yes\n", DOCTOR_PASS, "unlimited"},
 	{"D11", LIMITS BBR "cubic\n", DOCTOR_SKIP, "CAP_NET_ADMIN"},
+	{"D11", LIMITS BBR "cubic\nsysctl.net.ipv4.tcp_available_congestion_control=reno cubic\n",
+	 DOCTOR_WARN, "the kernel has: reno cubic"},
 	{"D11", "limit.nofile=256\n", DOCTOR_SKIP, "not known"},
 	{"D12", NIC, DOCTOR_PASS, "NICs with an address: 1"},
 	{"D12",

@@ -8,13 +8,14 @@
 /* What is printed of a sender's counters, for the caller to free. */
 static char *limits_of(const char *congestion, uint64_t retransmits)
 {
-	const struct perf_meter sender = {.busy_ns = 1000000, .retransmits = retransmits};
+	struct perf_meter sender = {.busy_ns = 1000000, .retransmits = retransmits};
 	char *text = NULL;
 	size_t bytes = 0;
 	FILE *out = open_memstream(&text, &bytes);
 
 	assert_non_null(out);
-	perf_table_limits(out, congestion, &sender);
+	snprintf(sender.congestion, sizeof(sender.congestion), "%s", congestion);
+	perf_table_limits(out, &sender);
 	assert_int_equal(fclose(out), 0);
 	return text;
 }

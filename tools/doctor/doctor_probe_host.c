@@ -31,6 +31,7 @@ static const char *const sysctls[] = {
 	"net.ipv4.tcp_slow_start_after_idle",
 	"net.ipv4.tcp_congestion_control",
 	"net.ipv4.tcp_allowed_congestion_control",
+	"net.ipv4.tcp_available_congestion_control",
 };
 
 static void put_sysctl(struct doctor_facts *facts, const char *name)

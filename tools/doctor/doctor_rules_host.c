@@ -9,6 +9,7 @@
 #define OPTMEM_MIN 131072
 #define MEMLOCK_MIN (64ull << 20)
 #define ALLOWED "net.ipv4.tcp_allowed_congestion_control"
+#define AVAILABLE "net.ipv4.tcp_available_congestion_control"
 #define CGROUP_MIN (2ull << 30)
 
 static const char *or_none(const char *text)
@@ -261,23 +262,43 @@ static const char *amount(uint64_t bytes, char buf[BYTES_TEXT_MAX])
 	return bytes_format(bytes, buf, BYTES_TEXT_MAX);
 }
 
-/* Checks that unprivileged processes may use the congestion control; returns whether that is
- * known. */
-static int judge_congestion(struct doctor_judge *j)
+/* Whether a list of words that are separated by spaces contains the name. */
+static int has_word(const char *list, const char *name)
 {
-	const char *name = doctor_text(j->facts, "env.TCPX_CONGESTION");
-	const char *allowed = doctor_text(j->facts, "sysctl." ALLOWED);
-	int admin = doctor_flag(j->facts, "cap.net_admin");
 	char words[256], *word, *rest = words;
 
-	if (!name || !*name || admin == 1)
-		return 1;
-	if (!allowed || admin < 0)
-		return 0;
-	snprintf(words, sizeof(words), "%s", allowed);
+	snprintf(words, sizeof(words), "%s", list);
 	while ((word = strsep(&rest, " ")) != NULL)
 		if (!strcmp(word, name))
 			return 1;
+	return 0;
+}
+
+/* Checks that the kernel has the congestion control, and that unprivileged processes may use it;
+ * returns whether that is known. */
+static int judge_congestion(struct doctor_judge *j)
+{
+	const char *name = doctor_text(j->facts, "env.TCPX_CONGESTION");
+	const char *available = doctor_text(j->facts, "sysctl." AVAILABLE);
+	const char *allowed = doctor_text(j->facts, "sysctl." ALLOWED);
+	int admin = doctor_flag(j->facts, "cap.net_admin");
+	char words[256];
+
+	if (!name || !*name)
+		return 1;
+	if (available && !has_word(available, name)) {
+		doctor_warn(j, "TCPX_CONGESTION=%.40s, and the kernel has: %s", name, available);
+		doctor_cause(j, "the kernel refuses it, and the connections keep the system's");
+		doctor_fix(j, "modprobe tcp_%.40s   # or set TCPX_CONGESTION to one of the list",
+			   name);
+		return 1;
+	}
+	if (admin == 1)
+		return 1;
+	if (!allowed || admin < 0)
+		return 0;
+	if (has_word(allowed, name))
+		return 1;
 	doctor_warn(j, "TCPX_CONGESTION=%.40s without CAP_NET_ADMIN; all may have: %s", name,
 		    allowed);
 	doctor_cause(j, "the kernel refuses it, and the connections keep the system's");
@@ -382,7 +403,7 @@ void doctor_d14_counts(struct doctor_judge *j)
 		doctor_skip(j, "not known: GPUs by the driver (%llu on PCI)",
 			    (unsigned long long)pci);
 	else
-		doctor_pass(j, "GPUs on PCI: %llu, the driver sees as many; NICs: %llu",
+		doctor_pass(j, "GPUs on PCI: %llu, the driver sees as many; NICs on PCI: %llu",
 			    (unsigned long long)pci, (unsigned long long)nics);
 }
 

@@ -151,6 +151,9 @@ static void no_answer_cause(struct doctor_judge *j)
 		{TCPX_ERR_TIMED_OUT,
 		 "packets to that port get no answer: a firewall drops them, or the host is down",
 		 "nft list ruleset   # on both ends: the port must be let through"},
+		{TCPX_ERR_UNREACHABLE, "no route leads there, or the host is down",
+		 "ip route get ADDRESS   # the NIC that leads there, or no route\n"
+		 "ping ADDRESS"},
 		{TCPX_ERR_NOT_FOUND, "the name has no address here",
 		 "getent hosts NAME   # or give the address"},
 	};
@@ -259,6 +262,7 @@ void doctor_d17_key(struct doctor_judge *j)
 	const char *state = doctor_text(j->facts, "key.state");
 	const char *bind = doctor_text(j->facts, "bind"), *ids = doctor_text(j->facts, "key.ids");
 	const char *theirs = doctor_text(j->facts, "peer.key.ids");
+	const char *file = doctor_text(j->facts, "key.file");
 	int differ, refused;
 
 	if (!state || !bind) {
@@ -297,10 +301,10 @@ void doctor_d17_key(struct doctor_judge *j)
 			    ids && *ids ? ids : "none");
 	if (differ || refused) {
 		doctor_cause(j, "the ends have different keys");
-		doctor_fix(j, "scp %s HOST:   # the same file on both, mode 0600",
-			   doctor_text(j->facts, "key.file")
-				   ? doctor_quote(doctor_text(j->facts, "key.file"))
-				   : "cluster.key");
+		doctor_fix(j,
+			   "tcpx key show-id %s   # here; and there, of the file that serve has\n"
+			   "scp HOST:FILE .   # the file of serve, mode 0600, where its id differs",
+			   file ? doctor_quote(file) : "cluster.key");
 	}
 	if (!strcmp(state, "none"))
 		doctor_pass(j,

@@ -110,18 +110,19 @@ static const char *option_word(const void *arg, unsigned index)
 static int unknown_option(const struct cli_command *command, const char *text, int letter)
 {
 	char name[32];
-	const char *nearest;
+	const char *nearest, *advice;
 
-	if (letter) {
-		const char *advice = command->advise ? command->advise(letter) : NULL;
-
-		if (advice)
-			return cli_usage("unknown option '-%c'; %s", letter, advice);
-		return cli_usage("unknown option '-%c'; see 'tcpx %s --help'", letter,
-				 command->name);
-	}
-	snprintf(name, sizeof(name), "%s", text);
+	if (letter)
+		snprintf(name, sizeof(name), "-%c", letter);
+	else
+		snprintf(name, sizeof(name), "%s", text);
 	name[strcspn(name, "=")] = 0;
+	advice = command->advise ? command->advise(letter, letter ? "" : name + strspn(name, "-"))
+				 : NULL;
+	if (advice)
+		return cli_usage("unknown option '%s'; %s", name, advice);
+	if (letter)
+		return cli_usage("unknown option '%s'; see 'tcpx %s --help'", name, command->name);
 	nearest = cli_nearest(name + strspn(name, "-"), option_word, command, command->noptions);
 	if (nearest)
 		return cli_usage("unknown option '%s'; did you mean --%s?", name, nearest);

@@ -40,8 +40,10 @@ struct cli_command {
 	unsigned noptions;
 	unsigned min_args, max_args; /* positional ones */
 	int (*run)(const struct cli_command *command, int argc, char **argv);
-	/* What to do in place of an unknown short option; NULL: nothing known. May be NULL. */
-	const char *(*advise)(int letter);
+	/* Returns what to do in place of an unknown option, or NULL if nothing is known about it.
+	 * `letter` is that of a short option, or 0 for a long one; `name` is the long one without
+	 * dashes, or "". May be NULL. */
+	const char *(*advise)(int letter, const char *name);
 };
 
 /* Result of cli_parse() if there is work to do; else it is an exit code. */

@@ -252,6 +252,7 @@ static void on_end(struct perf_service *s, const struct perf_message *request,
 		.sndbuf_ns = grown.sndbuf_ns,
 		.retransmits = grown.retransmits,
 	};
+	memcpy(verdict.congestion, grown.congestion, sizeof(verdict.congestion));
 	if (s->side.row_open) {
 		status = perf_side_received(&s->side, &window);
 		if (status == TCPX_OK && pongs)

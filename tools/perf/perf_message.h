@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PERF_PROTOCOL 2
+#define PERF_PROTOCOL 3
 #define PERF_ECHO 0x45
 #define PERF_PONG 0x4f
 #define PERF_WORDS_MAX 24
@@ -109,6 +109,7 @@ struct perf_verdict {
 	uint64_t wrong, first; /* bytes; offset of the first */
 	uint64_t cpu_ns;
 	uint64_t busy_ns, rwnd_ns, sndbuf_ns, retransmits; /* growth of TCP_INFO sums */
+	uint64_t congestion[2];				   /* the bytes of perf_meter.congestion */
 };
 
 struct perf_ceil_spec {

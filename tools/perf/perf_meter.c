@@ -2,6 +2,8 @@
 /* CPU time and TCP statistics of a window. */
 #include "perf_meter.h"
 
+#include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 uint64_t perf_cpu_ns(void)
@@ -23,6 +25,7 @@ struct perf_meter perf_meter_start(tcpx_session *session, tcpx_peer peer)
 		meter.rwnd_ns = info.rwnd_limited_ns;
 		meter.sndbuf_ns = info.sndbuf_limited_ns;
 		meter.retransmits = info.retransmits;
+		snprintf(meter.congestion, sizeof(meter.congestion), "%s", info.congestion);
 	}
 	meter.cpu_ns = perf_cpu_ns();
 	return meter;
@@ -54,4 +57,5 @@ void perf_meter_add(struct perf_meter *sum, const struct perf_meter *part)
 	sum->rwnd_ns += part->rwnd_ns;
 	sum->sndbuf_ns += part->sndbuf_ns;
 	sum->retransmits += part->retransmits;
+	memcpy(sum->congestion, part->congestion, sizeof(sum->congestion));
 }

@@ -10,6 +10,7 @@
 struct perf_meter {
 	uint64_t cpu_ns;
 	uint64_t busy_ns, rwnd_ns, sndbuf_ns, retransmits;
+	char congestion[16]; /* congestion control of this end's connections; "" without TCP */
 };
 
 /* User and system time of the process so far. */

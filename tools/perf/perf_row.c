@@ -127,10 +127,11 @@ static void account(struct row *row, const struct perf_window *window, int64_t n
 		    const struct perf_meter *local, const struct perf_verdict *verdict)
 {
 	struct perf_result *r = row->result;
-	struct perf_meter remote = {verdict->cpu_ns, verdict->busy_ns, verdict->rwnd_ns,
-				    verdict->sndbuf_ns, verdict->retransmits};
+	struct perf_meter remote = {verdict->cpu_ns,	verdict->busy_ns,     verdict->rwnd_ns,
+				    verdict->sndbuf_ns, verdict->retransmits, ""};
 	uint64_t transfers = window->used * (row->plan->bidir ? 2 : 1);
 
+	memcpy(remote.congestion, verdict->congestion, sizeof(remote.congestion) - 1);
 	if (!window->measured) {
 		row->samples.count = 0;
 		row->samples.sum = 0;

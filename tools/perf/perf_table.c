@@ -76,11 +76,12 @@ void perf_table_path(FILE *out, const struct perf_options *o, const struct perf_
 	fprintf(out, "# tcpx %s %s  ->  %s (%s, tcpx %s)  1 GB = 10^9 bytes, sizes IEC\n",
 		tcpx_version(), cli_choice_text(PERF_OPS, o->op, op, sizeof(op)),
 		or_dash(path->address), or_dash(path->host), or_dash(path->version));
-	fprintf(out, "# path: transport %s %s%s channels %u%s  chunk %s  congestion %s  trust %s\n",
+	fprintf(out,
+		"# path: transport %s %s%s channels %u%s  chunk %s  congestion %s%s  trust %s\n",
 		path->transport, path->copy, *path->copy ? " " : "", path->channels,
 		perf_by_plugin(path->want) ? " of tcp" : "",
 		bytes_compact(path->chunk_bytes, chunk, sizeof(chunk)), or_dash(path->congestion),
-		or_dash(path->auth));
+		o->op == PERF_OP_READ && *path->congestion ? " (here)" : "", or_dash(path->auth));
 	if (perf_by_plugin(path->want))
 		fprintf(out,
 			"# messages: plugin %s  NIC %s%s%s%s%s  channels %u  (up to %s: tcp)\n",
@@ -180,7 +181,7 @@ void perf_table_interval(FILE *out, const struct perf_options *o, uint64_t size,
 	cli_flush(out);
 }
 
-void perf_table_limits(FILE *out, const char *congestion, const struct perf_meter *sender)
+void perf_table_limits(FILE *out, const struct perf_meter *sender)
 {
 	double busy = (double)sender->busy_ns;
 
@@ -192,14 +193,13 @@ void perf_table_limits(FILE *out, const char *congestion, const struct perf_mete
 	if (busy <= 0)
 		return;
 	fprintf(out,
-		"# limited by (TCP_INFO of the sending end): receiver's window %.0f %%, send "
-		"buffer "
-		"%.0f %%, else network or sender; %llu retransmits\n",
-		100 * (double)sender->rwnd_ns / busy, 100 * (double)sender->sndbuf_ns / busy,
-		(unsigned long long)sender->retransmits);
-	if (sender->retransmits > RETRANSMITS_MANY && !strncmp(congestion, "bbr", 3))
+		"# limited by (TCP_INFO of the sending end, %s): receiver's window %.0f %%, send "
+		"buffer %.0f %%, else network or sender; %llu retransmits\n",
+		or_dash(sender->congestion), 100 * (double)sender->rwnd_ns / busy,
+		100 * (double)sender->sndbuf_ns / busy, (unsigned long long)sender->retransmits);
+	if (sender->retransmits > RETRANSMITS_MANY && !strncmp(sender->congestion, "bbr", 3))
 		fprintf(out,
 			"# many retransmits with %s: try TCPX_CONGESTION=cubic at the sending "
-			"end\n",
-			congestion);
+			"end, which for READ is serve\n",
+			sender->congestion);
 }

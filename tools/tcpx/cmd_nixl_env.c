@@ -44,6 +44,7 @@ static const struct cli_option options[] = {
 /* An installed NIXL; "" where there is none. */
 struct nixl {
 	char package[64], site[PATH_MAX];
+	char importable[8]; /* "yes": this Python also has the package nixl, which users import */
 };
 
 /* Finds NIXL without importing it. Of several packages it takes the one for the CUDA of torch,
@@ -64,6 +65,7 @@ static const char question[] =
 	"    if folder(name):\n"
 	"        print(name)\n"
 	"        print(os.path.dirname(folder(name)))\n"
+	"        print('yes' if importlib.util.find_spec('nixl') else 'no')\n"
 	"        break\n";
 
 static void nixl_env_take_line(FILE *file, char *out, size_t cap)
@@ -97,6 +99,7 @@ static int ask_python(const char *python, const char *package, struct nixl *out)
 	}
 	nixl_env_take_line(file, out->package, sizeof(out->package));
 	nixl_env_take_line(file, out->site, sizeof(out->site));
+	nixl_env_take_line(file, out->importable, sizeof(out->importable));
 	fclose(file);
 	if (waitpid(pid, &status, 0) != pid || status) {
 		cli_error("%s does not say where its packages are", python);
@@ -290,7 +293,12 @@ static void nixl_env_say(const struct nixl_env_options *o, const struct nixl *ni
 	if (*nixl->package)
 		fprintf(stderr, "%s in %s, and TCPX%s\n", nixl->package, nixl->site,
 			o->alias ? ", which is UCX as well" : "");
-	else
+	if (!strcmp(nixl->importable, "no"))
+		fprintf(stderr,
+			"this Python has %s and no package nixl, so 'import nixl' fails, as vLLM "
+			"does it: pip install nixl\n",
+			nixl->package);
+	if (!*nixl->package)
 		fprintf(stderr,
 			"no NIXL in %s: TCPX alone; NIXL's own plugins (UCX, POSIX, ...) are not "
 			"in "
@@ -301,7 +309,7 @@ static void nixl_env_say(const struct nixl_env_options *o, const struct nixl *ni
 static int nixl_env_make(const struct nixl_env_options *o, const char *wanted)
 {
 	char plugin[PATH_MAX], top[PATH_MAX], libs[PATH_MAX + 8], plugins[PATH_MAX + 16];
-	struct nixl nixl = {"", ""};
+	struct nixl nixl = {"", "", ""};
 	int rc = find_plugin(o->plugin, plugin);
 
 	if (rc == CLI_OK)

@@ -171,7 +171,7 @@ static const struct cli_option options[] = {
 	 AT(units),
 	 "GB",
 	 0,
-	 "rates in GB or Gbit a second, or both"},
+	 "rates in GB, Gbit, or both: GB,Gbit"},
 	{"perf-lines", NULL, CLI_RULE_FLAG, AT(perf_lines), NULL, CLI_ENV(PERF),
 	 "also lines '[PERF] key=value', for old scripts"},
 };
@@ -381,29 +381,37 @@ static int perf_command(const struct cli_command *command, int argc, char **argv
 	return perf_run(&o);
 }
 
-/* For users of iperf3 and its letters. */
-static const char *iperf3_advice(int letter)
+/* For users of iperf3: its options that have another name here, or none. */
+static const char *iperf3_advice(int letter, const char *name)
 {
 	static const struct {
 		char letter;
-		const char *advice;
+		const char *name, *advice;
 	} rows[] = {
-		{'c', "give the host alone: tcpx perf HOST"},
-		{'s', "start the other end by 'tcpx serve'"},
-		{'l', "the size of a transfer is --size"},
-		{'B', "the local end is --bind"},
-		{'C', "the congestion control is TCPX_CONGESTION"},
-		{'f', "the unit of the rate is --units"},
-		{'M', "the size of packets is found out by itself"},
-		{'O', "transfers before the timed ones are made without an option"},
-		{'u', "there is no UDP"},
-		{'b', "there is no limit of the rate"},
-		{'w', "the kernel sizes the buffers of sockets; 'tcpx doctor' checks their limits"},
-		{'Z', "payloads are sent without a copy where that is faster"},
+		{'c', "client", "give the host alone: tcpx perf HOST"},
+		{'s', "server", "start the other end by 'tcpx serve'"},
+		{'l', "length", "the size of a transfer is --size"},
+		{'B', "", "the local end is --bind"},
+		{'C', "congestion", "the congestion control is TCPX_CONGESTION"},
+		{'P', "parallel", "the number of connections is -P, --channels"},
+		{'f', "format", "the unit of the rate is --units"},
+		{'k', "blockcount", "the number of transfers is -n, --iters"},
+		{'M', "set-mss", "the size of packets is found out by itself"},
+		{'O', "omit", "transfers before the timed ones are made without an option"},
+		{'N', "no-delay", "connections always send at once"},
+		{'A', "affinity", "threads run near their NIC or GPU; see TCPX_PIN"},
+		{'V', "", "the log is TCPX_LOG=info or debug"},
+		{'u', "udp", "there is no UDP"},
+		{'b', "bitrate", "there is no limit of the rate"},
+		{'w', "window",
+		 "the kernel sizes the buffers of sockets; 'tcpx doctor' checks their limits"},
+		{'Z', "zerocopy", "payloads are sent without a copy where that is faster"},
+		{'G', "get-server-output", "the table shows both ends"},
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		if (rows[i].letter == letter)
+		if (letter ? rows[i].letter == letter
+			   : *rows[i].name && !strcmp(rows[i].name, name))
 			return rows[i].advice;
 	return NULL;
 }

@@ -39,7 +39,7 @@ enum transport { TRANSPORT_AUTO, TRANSPORT_PLUGIN, TRANSPORT_GPUDIRECT };
 
 static const struct cli_option options[] = {
 	{"bind", "ADDR|IF[,...]", CLI_RULE_TEXT, AT(bind), NULL, 0,
-	 "listen there only (default with a key: everywhere)", .group = "Where"},
+	 "listen there only (default with a key: all but loopback)", .group = "Where"},
 	{"port",
 	 "P",
 	 {CLI_COUNT, 0, 65535},
@@ -354,10 +354,23 @@ static int serve_command(const struct cli_command *command, int argc, char **arg
 	return rc;
 }
 
+/* For users of iperf3. */
+static const char *serve_advice(int letter, const char *name)
+{
+	if (letter == 's' || !strcmp(name, "server"))
+		return "this is the server: leave it out";
+	if (letter == '1' || !strcmp(name, "one-off"))
+		return "to end after the first client is --once";
+	if (letter == 'D' || !strcmp(name, "daemon"))
+		return "start it in the background: systemd-run, nohup or &";
+	return NULL;
+}
+
 const struct cli_command command_serve = {
 	.name = "serve",
 	.args = "[options]",
 	.summary = "Waits for 'tcpx perf'; prints 'ready ADDR:PORT' when it accepts",
 	COMMAND_OPTIONS(options),
 	.run = serve_command,
+	.advise = serve_advice,
 };

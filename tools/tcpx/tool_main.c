@@ -52,6 +52,10 @@ static int unknown(const char *word)
 
 	if (nearest)
 		return cli_usage("unknown command '%s'; did you mean '%s'?", word, nearest);
+	if (!strcmp(word, "-s") || !strcmp(word, "--server"))
+		return cli_usage("unknown command '%s'; the server is 'tcpx serve'", word);
+	if (!strcmp(word, "-c") || !strcmp(word, "--client"))
+		return cli_usage("unknown command '%s'; the client is 'tcpx perf HOST'", word);
 	return cli_usage("unknown command '%s'; see 'tcpx --help'", word);
 }
 

@@ -18,6 +18,7 @@
 #include "engine/link/hold.h"
 #include "engine/path/share.h"
 #include "engine/link/stage.h"
+#include "sys/addr.h"
 #include "sys/cpu.h"
 #include "sys/fd.h"
 #include "sys/futex.h"
@@ -259,10 +260,15 @@ static void peer_end(struct engine_peer *peer, const tcpx_error *error)
 void peer_die(struct engine_peer *peer, tcpx_status status, int err, const char *what)
 {
 	tcpx_error error;
+	char text[SYS_ADDR_TEXT];
 
 	if (peer->died)
 		return;
-	error_fill(&error, status, err, "peer '%s': %s", peer->who.name, what);
+	if (peer->dialler && peer->address.remote.ss_family)
+		error_fill(&error, status, err, "peer '%s': %s (%s)", peer->who.name, what,
+			   sys_addr_text(&peer->address.remote, text));
+	else
+		error_fill(&error, status, err, "peer '%s': %s", peer->who.name, what);
 	peer_end(peer, &error);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Takes the options of a session from the caller, or else from the environment, or else the
  * defaults. */
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -147,6 +148,26 @@ static tcpx_status options_take_identity(struct engine_session *session, const c
 	return *path ? ctl_identity_load(path, &session->identity.own) : TCPX_OK;
 }
 
+/* Warns once in a process if the kernel refuses the congestion control that the options name.
+ * Connections then keep the system's. */
+static void options_check_congestion(void)
+{
+	static _Atomic bool checked;
+	const char *name = config_text(CONFIG_CONGESTION);
+	int err;
+
+	if (!*name || atomic_exchange(&checked, true))
+		return;
+	err = sys_sock_congestion_check(name);
+	if (err == ENOENT || err == EPERM)
+		LOG_WARN("TCPX_CONGESTION=%s: %s; using the system's; next: choose one that "
+			 "'sysctl net.ipv4.tcp_%s_congestion_control' lists",
+			 name,
+			 err == ENOENT ? "the kernel has no congestion control of that name"
+				       : "only privileged processes may use it",
+			 err == ENOENT ? "available" : "allowed");
+}
+
 static uint64_t options_environment_flags(void)
 {
 	uint64_t flags = config_bool(CONFIG_LOCAL) ? 0 : TCPX_SESSION_NO_LOCAL;
@@ -187,6 +208,7 @@ tcpx_status session_options(struct engine_session *session, const tcpx_session_o
 			return error_set(TCPX_ERR_NO_MEMORY, 0,
 					 "no memory for the option advertise");
 	}
+	options_check_congestion();
 	status = options_take_numbers(session, opts);
 	if (status == TCPX_OK)
 		status = options_take_name(session, opts->name);
