@@ -62,8 +62,8 @@ void core_alive_sent(struct core_alive *alive, int64_t now_ns)
 
 void core_alive_sample(struct core_alive *alive, int64_t now_ns, bool unacked, bool progress)
 {
-	/* An acknowledgement has arrived if the sockets report one, or if bytes were sent before
-	 * and all of them are acknowledged now. */
+	/* An acknowledgement has arrived if the sockets report one, or if a frame was sent earlier
+	 * and nothing is unacknowledged now. */
 	if (progress || (!unacked && alive->unacked_sent))
 		alive->acked_ns = alive_later(alive->acked_ns, now_ns);
 	if (!unacked)
@@ -76,8 +76,9 @@ bool core_alive_beat_due(const struct core_alive *alive, int64_t now_ns)
 }
 
 /* Returns the earliest time at which the verdict may change if nothing arrives until then.
- * silent_ns counts from `sign`, in which acknowledgements of the peer's kernel count; suspect_ns
- * and stopped_ns count from `heard`, in which they do not. */
+ * silent_ns counts from `sign`, the last sign of life, which may be an acknowledgement of the
+ * peer's kernel. suspect_ns and stopped_ns count from `heard`, for which acknowledgements do not
+ * count. */
 static int64_t alive_next_change(const struct core_alive *alive, int64_t heard, int64_t sign)
 {
 	int64_t due = sign + alive->cfg.silent_ns;
@@ -95,8 +96,8 @@ enum core_alive_verdict core_alive_tick(struct core_alive *alive, int64_t now_ns
 	int64_t heard, sign;
 
 	if (now_ns - alive->due_ns > CORE_ALIVE_STALL_NS) {
-		/* This process was stopped. It may not yet have read what the peer sent during that
-		 * time. */
+		/* This process was stopped, and may not yet have read what the peer sent during
+		 * that time. So the peer's silence is counted from now. */
 		alive->pause_ns = alive_later(alive->pause_ns, now_ns);
 		alive->stalls++;
 	}
@@ -108,8 +109,8 @@ enum core_alive_verdict core_alive_tick(struct core_alive *alive, int64_t now_ns
 		verdict = alive->dead = CORE_ALIVE_DEAD_SILENT;
 	} else if (alive->cfg.stopped_ns > 0 && now_ns - heard >= alive->cfg.stopped_ns &&
 		   now_ns - alive->acked_ns < alive->cfg.suspect_ns) {
-		/* The peer's kernel has acknowledged something recently. Otherwise only silent_ns
-		 * would end the peer. */
+		/* The peer's kernel has acknowledged something within suspect_ns. Without that,
+		 * only silent_ns ends the peer. */
 		verdict = alive->dead = CORE_ALIVE_DEAD_STOPPED;
 	} else if (now_ns - heard >= alive->cfg.suspect_ns) {
 		if (!alive->suspect) {

@@ -8,8 +8,9 @@
  *   stopped  the peer's kernel acknowledges, but the process sends nothing: it is stopped or hangs
  *   slow     heartbeats arrive, but no data: never a reason to end the peer
  *
- * If our own timer fires more than a second late, this process was stopped, not the peer. Silence
- * is then counted from that moment. A pause that the peer announced does not count as silence.
+ * If our own timer fires more than a second late, this process was stopped, not the peer. The
+ * peer's silence is then counted from the moment at which the timer fired. A pause that the peer
+ * announced does not count as silence.
  */
 #ifndef CORE_ALIVE_H
 #define CORE_ALIVE_H
@@ -21,7 +22,7 @@
 #define CORE_ALIVE_SUSPECT_NS 3000000000LL /* default of suspect_ns */
 /* if our own timer fires this much too late, our process was stopped */
 #define CORE_ALIVE_STALL_NS 1000000000LL
-#define CORE_ALIVE_PAUSE_MAX_NS 600000000000LL /* longest announced pause that counts */
+#define CORE_ALIVE_PAUSE_MAX_NS 600000000000LL /* a longer announced pause is cut to this */
 
 struct core_alive_config {
 	/* A peer that has sent nothing for this long is suspect. 0 means CORE_ALIVE_SUSPECT_NS. A
@@ -47,7 +48,8 @@ struct core_alive {
 	int64_t heard_ns; /* when the last bytes from the peer arrived */
 	int64_t acked_ns; /* when the peer's kernel last acknowledged something */
 	int64_t sent_ns;  /* when our last frame left on the control link */
-	/* the peer's silence is counted from this time or from heard_ns, whichever is later */
+	/* end of the peer's announced pause, or when our own timer fired too late; the peer's
+	 * silence is counted from this time or from heard_ns, whichever is later */
 	int64_t pause_ns;
 	int64_t suspected_ns; /* when the peer became suspect */
 	int64_t due_ns;	      /* latest time for the next core_alive_tick() */

@@ -27,8 +27,8 @@ enum core_chan_state {
 struct core_io {
 	bool busy;    /* a frame is under way */
 	bool in_call; /* a call of the transport uses the buffers */
-	/* the frame's bytes are given up: the rest is sent from, or received into, scratch
-	 * memory */
+	/* the frame's bytes are given up: what is left of the frame is sent from, or received into,
+	 * scratch memory */
 	bool aborted;
 	/* points to the reference count of `xfer`, `resp` or `note`, in which this frame counts 1;
 	 * NULL if none of them is set */
@@ -44,7 +44,7 @@ struct core_io {
 /* Arriving notifications that belong to the DATA frame directly before them (piggyback.c). */
 struct core_piggyback {
 	/* sequence of the last DATA frame that seemed to carry a whole WRITE (core_rx_begin), and
-	 * the WRITE's id; 0 if there was none */
+	 * the WRITE's id; both 0 if there was none */
 	uint64_t write_seq, write_xfer;
 	bool write_ok; /* the bytes of the WRITE write_xfer are applied */
 	/* the notification of the WRITE write_xfer, while the notification arrives; otherwise

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Whether this side needs an acknowledgement for a frame of the job: to end a request or a flush,
- * to free memory, or to return READ credit to the peer before little of it is left. */
+ * to free memory, or to return READ credit before the peer has little of it left. */
 static bool chunk_needs_ack(const struct core_link *link, const struct core_job *job)
 {
 	if (!job)
@@ -21,9 +21,9 @@ static bool chunk_needs_ack(const struct core_link *link, const struct core_job 
 	case CORE_JOB_NOTE:
 		return link->notify.flush ||
 		       LIST_ENTRY(job, const struct core_note, job)->xfer != NULL;
-	/* A read response. The peer counts the bytes of its READ itself, so a small response that
-	 * is not marked by_prio needs an acknowledgement only if a quarter or more of the peer's
-	 * READ credit is in use. */
+	/* A read response that is large or marked by_prio always needs an acknowledgement. Any
+	 * other needs it only while a quarter or more of the peer's READ credit is in use, since
+	 * the peer counts the bytes of its READ itself. */
 	case CORE_JOB_RESP:
 		return !job->small || job->by_prio ||
 		       link->nresps * 4 >= link->cfg.credit_in[FRAME_CREDIT_READ];
@@ -32,9 +32,9 @@ static bool chunk_needs_ack(const struct core_link *link, const struct core_job 
 	}
 }
 
-/* Gives the frame the channel's next sequence, puts it into the channel's ring, and decides whether
- * the frame asks for an acknowledgement. `job` is the job that the frame is cut from, or NULL. The
- * ring must have a free place. */
+/* Gives the frame the channel's next sequence, puts it into the channel's ring of unacknowledged
+ * frames, and decides whether the frame asks for an acknowledgement. `job` is the job that the
+ * frame is cut from, or NULL. The ring must have a free place. */
 struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan,
 				  struct frame *frame, struct core_job *job)
 {
@@ -66,11 +66,11 @@ struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan
 	if (job)
 		job->inflight++;
 	inflight->ack_needed |= needed;
-	/* The last frame that a transfer puts on each channel asks for an acknowledgement, so that
-	 * the transfer's end needs no extra frame. Once less than a chunk per channel is left to
-	 * cut, any frame may be the last one. Frames of staged sources and messages of a plugin ask
-	 * whenever this side needs it. If a WRITE's notification is the next frame, the
-	 * notification asks for both. */
+	/* If this side needs an acknowledgement, the last frame that a transfer puts on each
+	 * channel asks for it, so that the transfer's end needs no extra frame. Once less than a
+	 * chunk per channel is left to cut, each frame may be the last one of its channel, so it
+	 * asks. Frames of staged sources and messages of a plugin always ask. If a WRITE's
+	 * notification is the next frame, only the notification asks, for both frames. */
 	ask = (needed && !chunk->piggyback &&
 	       ((job->end - job->linear < bulk && !job->retransmit) || job->fills ||
 		chunk->path == CORE_PATH_MESSAGE)) ||
@@ -106,8 +106,8 @@ static bool chunk_answered(const struct core_chunk *chunk)
 	return chunk->type == FRAME_RTS && chunk->job->cleared;
 }
 
-/* Queues the chunk to be sent again, unless its job has stopped, or the chunk was refused, aborted
- * or answered. Returns false if there is no memory; the link then ends. */
+/* Queues the chunk to be sent again, unless its job has stopped, or the chunk was refused or
+ * aborted, or is an answered RTS. Returns false if there is no memory; the link then ends. */
 static bool chunk_requeue(struct core_link *link, const struct core_chunk *chunk)
 {
 	if (chunk->job->stopped || chunk->refused || chunk->aborted || chunk_answered(chunk))
@@ -147,13 +147,13 @@ static void chunk_source_end(struct core_link *link, struct core_chan *chan,
 	if (path == CORE_PATH_REFERENCE)
 		chunk_ref_end(link, chunk);
 	else
-		/* may open the channel's window for messages; rx_ack() then kicks the channel */
+		/* a message: the channel's window may open, and rx_ack() then kicks the channel */
 		chan->inflight.messages--;
 }
 
 /* Called when the peer has acknowledged the chunk. Counts the chunk's bytes in job->acked, unless
- * the chunk was refused or aborted. A chunk marked `unread` is queued again instead. The request
- * may end here. */
+ * the chunk was refused or aborted. A chunk marked `unread` is queued again instead. What the job
+ * belongs to (a transfer, read response or notification) may end here. */
 static void chunk_acked(struct core_link *link, struct core_chan *chan, struct core_chunk *chunk)
 {
 	struct core_job *job = chunk->job;
@@ -256,8 +256,8 @@ void core_chunk_refuse(struct core_link *link, struct core_chan *chan, uint64_t 
 }
 
 /* Called for each frame that the peer did not apply before the channel was lost. Takes back the
- * credit of a READ_REQ, since the peer cannot return it. Gives a staging grant back to the peer,
- * and requests it again if the job goes on. */
+ * credit of a READ_REQ, since the peer cannot return it. Gives the grant of a staged chunk back to
+ * the peer, and requests a new one if the job goes on. */
 static void chunk_refund(struct core_link *link, struct core_chunk *chunk)
 {
 	struct core_job *job = chunk->job;

@@ -53,7 +53,7 @@ bool core_cover_acquire(struct core_link *link, struct core_note *note)
 	return true;
 }
 
-/* Puts the notification into the queue that waits for cover, in posted order. A later, smaller
+/* Queues the notification, in posted order, until there is cover for it. A later, smaller
  * notification may not overtake it: otherwise a large one might never leave. */
 void core_cover_wait(struct core_link *link, struct core_note *note)
 {
@@ -62,8 +62,8 @@ void core_cover_wait(struct core_link *link, struct core_note *note)
 	cover->queued += note_cost(note);
 	list_push_back(&cover->unpaid, &note->unpaid);
 	if (cover->request_open)
-		/* If the answer to the request under way is not enough, it causes the next request,
-		 * for all notifications that wait by then. */
+		/* A request is under way. If its answer is not enough, core_cover_more() makes the
+		 * next request due, for all notifications that wait by then. */
 		return;
 	cover->request_due = true;
 	core_kick_small(link);
@@ -116,8 +116,8 @@ void core_cover_granted(struct core_link *link, uint64_t granted)
 	core_cover_more(link);
 }
 
-/* Returns how much cover to request beyond what the queued notifications need. A later notification
- * then need not wait for an answer, if the receiver has plenty. */
+/* Returns how much cover to request beyond what the queued notifications need. If the receiver's
+ * account has enough, a later notification then need not wait for an answer. */
 static uint64_t cover_request_ahead(const struct core_link *link)
 {
 	uint64_t most = CORE_COVER_AHEAD * link->cover.first_out;
@@ -202,7 +202,7 @@ bool core_cover_charge(struct core_link *link, uint64_t amount)
 	return true;
 }
 
-/* Returns the spare cover (`cover.spare`) to the session's account. */
+/* Gives the spare cover (`cover.spare`) back to the session's account. */
 static void cover_spare_return(struct core_link *link)
 {
 	uint64_t spare = link->cover.spare;
@@ -212,9 +212,10 @@ static void cover_spare_return(struct core_link *link)
 		link->cfg.ops->note_give(link->cfg.arg, spare);
 }
 
-/* Grants the cover that the peer requested. If the account has less, grants only what the peer
- * needs to send its next notification, or nothing. The peer uses that amount at once, so no peer
- * keeps cover unused that other peers wait for. */
+/* Grants the cover that the peer requested, from the spare cover if that is enough, otherwise from
+ * the account. If the account has less, grants only what the peer needs to send its next
+ * notification, or nothing. The peer uses that amount at once, so no peer keeps cover unused that
+ * other peers wait for. */
 void core_note_more(struct core_link *link)
 {
 	struct core_cover *cover = &link->cover;
@@ -248,7 +249,7 @@ void core_cover_requested(struct core_link *link, const struct frame *frame)
 		/* impossible: beyond the notification budget, or more is needed than wanted */
 		return;
 	/* Keeps the larger value of each position: an older frame may arrive after a newer one, and
-	 * a peer that has cancelled requests may ask for less. */
+	 * a peer that has cancelled transfers may ask for less. */
 	if (frame->linear > cover->requested)
 		cover->requested = frame->linear;
 	if (frame->offset > cover->least)
@@ -264,8 +265,8 @@ void core_cover_published(struct core_link *link, uint64_t amount)
 }
 
 /* Called when the application has released a notification that costs `amount`, or when a
- * notification was dropped. Grants the peer cover again, up to its first window. What is left goes
- * to the peer's open request, and otherwise to the account, where all peers can use it. */
+ * notification was dropped. Grants the peer cover again, up to its first window. The rest of
+ * `amount` goes to the peer's open request, or else to the account, where all peers can use it. */
 void core_cover_released(struct core_link *link, uint64_t amount)
 {
 	struct core_cover *cover = &link->cover;
@@ -282,8 +283,7 @@ void core_cover_released(struct core_link *link, uint64_t amount)
 	cover_grants_due(link);
 }
 
-/* Called when the link has failed. Returns the cover that is set aside for the peer to the
- * account. */
+/* Called when the link has failed. Gives back to the account what is set aside for the peer. */
 void core_cover_end(struct core_link *link)
 {
 	/* What the application holds stays set aside until the application releases it. */

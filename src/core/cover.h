@@ -21,16 +21,16 @@ struct core_cover {
 	bool request_due, request_open;
 	struct list_node unpaid; /* core_note: notifications that wait for cover, in posted order */
 	/* The receiver's side. */
-	/* the first window in our hello; the sum granted beyond it; how much of this sum the peer
-	 * was sent in CREDIT frames */
+	/* the first window in our hello; the sum granted beyond it; how much of this sum was
+	 * announced in CREDIT frames */
 	uint64_t first, granted, advertised;
 	/* the position up to which the peer requests cover; the position that its next notification
 	 * needs */
 	uint64_t requested, least;
 	uint64_t out;	/* cost of the notifications that the application holds now */
-	uint64_t spare; /* cost that the application released, to be returned to the account */
-	/* Grows when a notification begins to arrive, and when a frame of a notification has
-	 * arrived. Piggybacked notifications do not count. */
+	uint64_t spare; /* cost that was released, not yet granted again or returned */
+	/* A counter. Grows when a notification begins to arrive, and when a frame of a notification
+	 * has arrived. Piggybacked notifications do not count. */
 	uint64_t moves;
 };
 

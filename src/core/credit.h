@@ -50,17 +50,17 @@ bool core_credit_returned(struct core_credit *credit, uint64_t total);
 
 /* --- the receiver --- */
 
-/* Called when a frame begins to arrive that occupies memory until it is consumed. Returns false if
- * the peer has no credit for the frame. *out_due says whether a CREDIT frame should be sent now,
- * for example because the peer has little credit left. */
+/* Charges the peer for a frame that begins to arrive and that occupies memory until it is consumed.
+ * Returns false if the peer has no credit for the frame. *out_due says whether a CREDIT frame
+ * should be sent now, for example because the peer has little credit left. */
 bool core_credit_charge(struct core_credit *credit, uint64_t amount, bool *out_due);
 
 /* Undoes core_credit_charge() for a frame that was lost half-way, or for which there was no memory.
  * The frame is charged again when it is sent again. */
 void core_credit_uncharge(struct core_credit *credit, uint64_t amount);
 
-/* Returns `amount` to the peer. `empty`: the application has read everything that arrived. Returns
- * true if a CREDIT frame should be sent. */
+/* Gives `amount` of credit back to the peer. `empty`: the application has read everything that
+ * arrived. Returns true if a CREDIT frame should be sent. */
 bool core_credit_return(struct core_credit *credit, uint64_t amount, bool empty);
 
 /* Returns the amount that was charged and not returned: what the peer's frames occupy. */

@@ -20,8 +20,9 @@ static void fill_job_check(struct core_link *link, struct core_job *job)
 
 /* Returns the job to be filled next, or NULL. Jobs whose filled bytes would only wait
  * (core_fill_is_ahead) come last, whatever their priority. Otherwise two sides could block each
- * other: WRITEs that wait for grants would occupy all staging of a side's sources, while the other
- * side's staging is reserved for READs whose responses need the occupied staging. */
+ * other. Each side's WRITEs would occupy all its staging for sources and wait for grants. Each
+ * side's staging for destinations would be reserved for its READs, and the responses to these would
+ * wait for staging for sources at the other side. */
 static struct core_job *fill_first(struct core_link *link)
 {
 	struct list_node *node;

@@ -4,8 +4,9 @@
  * frames. The core decides what is filled next. The engine has the staging memory and reports when
  * bytes are filled.
  *
- * Of the bytes of a job that are cut for the first time, linear <= ready <= begun <= end. A chunk
- * that is sent again after a lost channel is no longer in staging: its channel copies it.
+ * For bytes of a job that are cut for the first time, linear <= ready <= begun <= end. A chunk that
+ * is sent again after a lost channel is no longer in staging: its new channel copies it from the
+ * source.
  */
 #ifndef CORE_FILL_H
 #define CORE_FILL_H
@@ -23,11 +24,11 @@ struct core_link;
 /* How far the source of a job is filled. */
 struct core_fill_state {
 	struct list_node node; /* in a list of core_fillq while more of the job must be filled */
-	/* for the engine: the pieces of staging that are filled or being filled */
+	/* for the engine: list of the staging slices that are filled or being filled */
 	struct list_node slices;
-	/* for the engine: the block that the job's next slices go into, or NULL */
+	/* for the engine: the block of staging that the job's next slices go into, or NULL */
 	void *block;
-	struct core_cursor at; /* the cursor that belongs to `begun` */
+	struct core_cursor at; /* the place of `begun` in the segment list */
 	/* bytes before `ready` are in staging; those from `ready` to `begun` are being copied to
 	 * it */
 	uint64_t begun, ready;
@@ -52,9 +53,9 @@ struct core_fill {
 	struct core_cursor at;
 	uint64_t linear;
 	uint32_t bytes, pieces;
-	/* Once filled, these bytes would wait for the peer's grants or for a channel. So they may
-	 * wait for free staging, and no other job has to give up its staging for them. ops->fill is
-	 * called when this changes. */
+	/* Set if these bytes, once filled, would wait for the peer's grants or for a channel. So
+	 * they may wait for free staging, and no other job has to give up its staging for them.
+	 * ops->fill is called when this changes. */
 	bool ahead;
 };
 
@@ -62,21 +63,21 @@ struct core_fill {
  * the same bytes until a fill begins or the queue changes. */
 bool core_fill_next(struct core_link *link, struct core_fill *out_fill);
 
-/* Called when the copy of these bytes begins. The job exists until core_fill_end(), which must
- * follow once. */
+/* Called when the copy of the bytes in *fill begins. core_fill_end() must follow once; the job
+ * exists until then. */
 void core_fill_begin(struct core_link *link, const struct core_fill *fill);
 
 /* Called when a copy has ended. All bytes of the job before `ready` are in staging; a value below
- * the last one changes nothing. An error in `status` ends the request. If the job serves a READ of
- * the peer, that READ ends with ERR_REMOTE. */
+ * the last one changes nothing. An error in `status` ends the job's transfer. If the job serves a
+ * READ of the peer instead, that READ ends with ERR_REMOTE. */
 void core_fill_end(struct core_link *link, struct core_job *job, uint64_t ready,
 		   tcpx_status status);
 
 /* Takes back the bytes of the job that are filled and not cut, because other jobs need the staging.
  * They are filled again later. If the engine has no staging for the bytes that core_fill_next()
- * names, it must call this function for jobs whose filled bytes are not sent for long, also for
- * small jobs: the bytes may wait for grants that depend on other jobs. Returns false and does
- * nothing if no filled byte is uncut, if the job is an eager SEND, which does not wait for the
+ * names, it must call this function for jobs whose filled bytes have not been sent for a long time,
+ * also for small jobs: the bytes may wait for grants that depend on other jobs. Returns false and
+ * does nothing if no filled byte is uncut, if the job is an eager SEND, which does not wait for the
  * peer, or if the job has stopped. */
 bool core_fill_back(struct core_link *link, struct core_job *job);
 

@@ -2,14 +2,15 @@
 /* The queue of jobs whose sources are still to be filled. */
 #include "core/queue_priv.h"
 
-/* Whether the job is a SEND that has eager credit and whose first frame is not cut yet. */
+/* Whether the job is a SEND whose bytes will leave in its first frame (send.eager), and this frame
+ * is not cut yet. */
 bool core_fill_leaves_eagerly(struct core_job *job)
 {
 	return job->kind == CORE_JOB_SEND && !job->announced && core_job_xfer(job)->send.eager;
 }
 
-/* Whether more of the job must be filled. A SEND is filled only if it has eager credit or its RECV
- * is known. Otherwise it would occupy staging while it waits for the peer's application. */
+/* Whether more of the job must be filled. A SEND is filled only if it leaves eagerly or its RECV is
+ * known. Otherwise it would occupy staging while it waits for the peer's application. */
 bool core_fill_wants_more(struct core_job *job)
 {
 	if (!job->fills || job->stopped || job->fill.begun >= job->end)

@@ -64,14 +64,14 @@ struct core_inflight {
 	struct core_chunk *chunks;
 	/* the peer has taken the frames up to this one out of the transport, applied or not */
 	uint64_t taken_seq;
-	uint64_t filled_bytes; /* bytes of staged sources sent and not yet taken by the peer */
+	uint64_t filled_bytes; /* bytes of chunks marked `filled`: not yet taken by the peer */
 	uint32_t messages;     /* messages of a plugin, sent and not acknowledged */
 	/* the acknowledgement of a frame is needed, and neither this frame nor a later one has
 	 * asked for it */
 	bool ack_needed;
 };
 
-/* Empties the ring for a new epoch of the channel. Its memory stays. */
+/* Empties the ring for a new epoch of the channel. Keeps the memory of the ring. */
 void core_inflight_open(struct core_inflight *inflight);
 
 static inline struct core_chunk *core_inflight_at(const struct core_inflight *inflight,
@@ -85,9 +85,9 @@ static inline uint64_t core_inflight_count(const struct core_inflight *inflight)
 	return inflight->next_seq - 1 - inflight->acked_seq;
 }
 
-/* Whether the last frame must ask for an acknowledgement, because CORE_ACK_BYTES of payload were
- * sent after the last frame that asked, or a quarter of the ring after the last frame that asked or
- * was acknowledged. */
+/* Whether the newest frame must ask for an acknowledgement. It must if CORE_ACK_BYTES of payload
+ * were sent after the last frame that asked. It also must if the unacknowledged frames that were
+ * sent after that frame fill a quarter of the ring. */
 static inline bool core_inflight_must_ask(const struct core_inflight *inflight)
 {
 	uint64_t asked = inflight->asked_seq > inflight->acked_seq ? inflight->asked_seq
@@ -97,7 +97,7 @@ static inline bool core_inflight_must_ask(const struct core_inflight *inflight)
 	       inflight->next_seq - 1 - asked >= CORE_RING / 4;
 }
 
-/* Records that the last frame asks for an acknowledgement of itself and of all before it. */
+/* Records that the newest frame asks for an acknowledgement of itself and of all before it. */
 static inline void core_inflight_ask(struct core_inflight *inflight)
 {
 	inflight->asked_seq = inflight->next_seq - 1;

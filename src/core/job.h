@@ -13,7 +13,8 @@
 
 struct core_retransmit;
 
-/* index of the priority channel, which carries control frames, SEND and RTS, and small jobs */
+/* index of the priority channel, which carries control frames, small jobs, SEND frames and RTS
+ * frames */
 #define CORE_PRIO 0
 /* the priority channel and 63 bulk ones, so that a mask of channels has 64 bits */
 #define CORE_CHANNELS_MAX 64
@@ -35,8 +36,9 @@ struct core_retransmit;
 /* this many chunks of cfg.ref_chunk bytes are cut of one job by reference before the next job has
  * its turn */
 #define CORE_REF_QUANTUM 8u
-/* While this many bytes by reference are in flight on a link, only small jobs cut more chunks by
- * reference. A cancelled transfer waits until none of its own bytes by reference are in flight. */
+/* Default of cfg.ref_window. While this many bytes by reference are in flight on a link, only small
+ * jobs cut more chunks by reference. A cancelled transfer waits until none of its own bytes by
+ * reference are in flight. */
 #define CORE_REF_WINDOW (512u << 20)
 /* the first chunks of a staged source are halved, unless a half would be less than this */
 #define CORE_FIRST_CHUNK (128u << 10)
@@ -67,8 +69,8 @@ struct core_job {
 	bool announced; /* SEND: its SEND or RTS frame was cut; NOTE: a frame of it was cut */
 	bool staged;	/* the destination is staged: chunks wait for grants */
 	bool fills;	/* the source is staged: only bytes that are filled are cut */
-	/* the path of the chunks; if it is not STREAM, the source may be read until the peer has
-	 * acknowledged the chunk */
+	/* The path of the chunks; REQUEST: of the data that the peer sends back. If it is not
+	 * STREAM, the source of a chunk may be read until the peer has acknowledged the chunk. */
 	enum core_path path;
 	bool by_prio; /* for the priority channel, whatever the job's size */
 	bool stalled; /* a channel was closed because a plugin did not send a message of this job */
@@ -84,7 +86,8 @@ struct core_job {
 	uint64_t linear_base;
 	struct core_retransmit *retransmit; /* chunks of lost channels, sent before any new ones */
 	uint32_t inflight;		    /* number of the job's frames in the channels' rings */
-	/* how many of these frames are chunks whose source the peer or a plugin may still read */
+	/* how many of the `inflight` frames are chunks whose source the peer or a plugin may still
+	 * read */
 	uint32_t reading;
 	uint64_t quantum;	     /* bytes cut in the job's present turn */
 	uint64_t acked;		     /* bytes acknowledged, without refused and aborted chunks */

@@ -26,17 +26,18 @@ static inline bool core_job_is_small(const struct core_link *link, const struct 
 	       (job->end <= link->cfg.small_bytes && job->path != CORE_PATH_MESSAGE);
 }
 
-/* Whether chunks of the job are sent as messages of a plugin. The request of a READ never is: its
- * `path` is the path of the data that the peer sends back. */
+/* Whether chunks of the job are sent as messages of a plugin. Never true for the request of a READ:
+ * its `path` is the path of the data that the peer sends back. */
 static inline bool core_job_messages(const struct core_job *job)
 {
 	return job->path == CORE_PATH_MESSAGE && job->kind != CORE_JOB_REQUEST;
 }
 
-/* Returns the chunk size of the job at `linear`. Chunks of a staged source are larger while other
- * bulk jobs wait, or while every channel can still get two of them. This means fewer frames, and
- * larger copies at the peer. While no other bulk job waits, the first chunk of each channel is
- * smaller, so that all stages of the transfer start early. */
+/* Returns the chunk size of the job at `linear`. It is fixed for each path, except for a staged
+ * source, which goes by the stream. Chunks of a staged source are larger while other bulk jobs
+ * wait, or while every channel can still get two of them. This means fewer frames, and larger
+ * copies at the peer. While no other bulk job waits, the first chunks of a staged source are
+ * halved, so that all stages of the transfer start early. */
 static inline uint64_t core_chunk_bytes(const struct core_link *link, const struct core_job *job,
 					uint64_t linear)
 {
@@ -69,8 +70,8 @@ static inline uint64_t core_chunk_limit(const struct core_link *link, const stru
 }
 
 /* Returns the window for staged sources on one channel: while this many bytes of them are sent and
- * not taken by the peer, the channel cuts no more of them. At least CORE_FILLED_CHUNKS chunks fit
- * in, or two of the largest size. */
+ * not taken by the peer, the channel cuts no more of them. CORE_FILLED_CHUNKS chunks of the usual
+ * size fit in. While one chunk of the largest size is sent and not taken, another may be cut. */
 static inline uint64_t core_filled_window(const struct core_config *cfg)
 {
 	uint64_t few = CORE_FILLED_CHUNKS * (uint64_t)cfg->chunk_bytes;

@@ -7,8 +7,8 @@
 
 #include "core/link_priv.h"
 
-/* The credit of a budget below these values is also returned as soon as the application has read
- * everything (core_credit.prompt). */
+/* If a budget is below these values, a CREDIT frame for it is also due as soon as the application
+ * has read everything (core_credit.prompt). */
 static const uint64_t prompt_below[FRAME_CREDIT_STAGE] = {
 	[FRAME_CREDIT_NOTIFY] = 2ull * TCPX_NOTIFY_MAX,
 	[FRAME_CREDIT_EAGER] = 8ull * CORE_SMALL_BYTES,
@@ -73,7 +73,7 @@ void core_link_refs(struct core_link *link, uint64_t bytes)
 		link->ref_chunk = (uint32_t)bytes;
 }
 
-/* Frees the memory of the channel's ring and of its list of refusals. */
+/* Frees the memory of the channel's ring of unacknowledged frames and of its list of refusals. */
 static void chan_memory_free(struct core_link *link, struct core_chan *chan)
 {
 	struct core_inflight *inflight = &chan->inflight;
@@ -158,9 +158,10 @@ static void chan_forget_ring(struct core_link *link, struct core_chan *chan)
 	inflight->acked_seq = inflight->next_seq - 1;
 }
 
-/* Ends all transfers and read responses. One whose memory is still in use ends later: when the last
- * reference to the memory is dropped, for example by core_io_drop(), and, if the peer may still
- * read its source, not before core_link_unlease(). */
+/* Called when the link has failed, and again when its lease ends. Ends all transfers and read
+ * responses that can end now. The others end later: when the last reference to their memory is
+ * dropped, for example by core_io_drop(), but not before core_link_unlease() if the peer may still
+ * read their source. */
 static void link_end_requests(struct core_link *link, tcpx_status status)
 {
 	struct list_node *pos, *tmp;
@@ -169,8 +170,8 @@ static void link_end_requests(struct core_link *link, tcpx_status status)
 		struct core_resp *resp = LIST_ENTRY(pos, struct core_resp, node);
 
 		if (resp->job.stopped)
-			/* the response ends now, or in core_link_unlease() if the peer may still
-			 * read its source */
+			/* stopped earlier: the response ends now, or later if its source is still
+			 * in use */
 			core_resp_check(link, resp);
 		else
 			core_resp_stop(link, resp, status);
@@ -355,8 +356,9 @@ tcpx_status core_chan_up(struct core_link *link, uint32_t channel, uint32_t epoc
 	return TCPX_OK;
 }
 
-/* Does nothing until both fences are exchanged. Then queues the chunks that the peer did not apply,
- * so that other channels send them, and lets the engine dial the channel again. */
+/* Called when a fence was sent or has arrived. Once both fences are exchanged, queues the chunks
+ * that the peer did not apply, so that other channels send them, and lets the engine dial the
+ * channel again. */
 static void fence_through(struct core_link *link, struct core_chan *chan)
 {
 	if (chan->state != CORE_CHAN_FENCING || !chan->fence.got || !chan->fence.sent)
@@ -377,8 +379,8 @@ static void fence_send(struct core_link *link, struct core_chan *chan)
 	chan->fence.sent = true;
 }
 
-/* Sends the fence of a lost channel, except while chunks of the channel are still being copied to
- * their destination. */
+/* Sends the fence of a lost channel, if it was not sent yet and no chunk of the channel is still
+ * being copied to its destination. */
 static void fence_try(struct core_link *link, struct core_chan *chan)
 {
 	if (chan->state != CORE_CHAN_FENCING || chan->commits || chan->fence.sent)
@@ -406,8 +408,8 @@ void core_chan_lost(struct core_link *link, uint32_t channel)
 	core_kick_all(link);
 }
 
-/* Defined here, and not in link_rx.c, because the fence of a lost channel may have waited for this
- * copy to end. */
+/* Called when the copy of a chunk has ended. Defined here, and not in link_rx.c, because the fence
+ * of a lost channel may have waited for this copy to end. */
 void core_rx_committed(struct core_link *link, uint32_t channel, uint32_t epoch, uint64_t seq,
 		       uint64_t xfer_id, uint64_t bytes, uint64_t staged, tcpx_status status)
 {

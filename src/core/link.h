@@ -44,13 +44,13 @@ void core_link_refs(struct core_link *link, uint64_t bytes);
  * dropped. No channel may be inside a call of its transport, except for calls announced by
  * core_chan_stays(), whose transfers end in core_chan_left(). Does nothing on a dead link. */
 void core_link_fail(struct core_link *link, tcpx_status status);
-/* Called before core_link_fail() if the peer may go on reading sources by reference. Transfers and
- * read responses with such chunks in flight then do not end before core_link_unlease(). */
+/* Called before core_link_fail() if the peer may go on reading sources by reference. A transfer or
+ * read response with job.reading > 0 then does not end before core_link_unlease(). */
 void core_link_lease(struct core_link *link);
 void core_link_unlease(struct core_link *link);
 
-/* Return the next transfer or read response under way, oldest first: after NULL the first one,
- * after the last one NULL. A caller that ends one of them must get the next one first. */
+/* Return the next transfer or read response under way, oldest first: the first one for NULL, NULL
+ * after the last one. A caller that ends one must get the next one first. */
 struct core_xfer *core_xfer_after(const struct core_link *link, const struct core_xfer *xfer);
 struct core_resp *core_resp_after(const struct core_link *link, const struct core_resp *resp);
 
@@ -64,30 +64,30 @@ tcpx_status core_chan_up(struct core_link *link, uint32_t channel, uint32_t epoc
  * sources of its messages. Sends the fence, at once or when the copies of its chunks have ended. */
 void core_chan_lost(struct core_link *link, uint32_t channel);
 /* Called when a channel is stopped while its sender (`tx`) or receiver (`rx`) is inside a call that
- * may take long. core_chan_lost() must not be called before core_chan_left(). Until then the memory
- * that the call uses stays in use, even after core_link_fail(). */
+ * may take long. Until core_chan_left(), core_chan_lost() must not be called, and the memory that
+ * the call uses stays in use, even after core_link_fail(). */
 void core_chan_stays(struct core_link *link, uint32_t channel, bool tx, bool rx);
 /* Called when the calls announced by core_chan_stays() have returned. */
 void core_chan_left(struct core_link *link, uint32_t channel);
 /* Called before core_chan_lost() on a channel of plugin messages if its oldest message was not
- * sent, for an unknown reason. A transfer to which this happens twice ends with `status`, and a
- * READ of the peer with ERR_REMOTE, since the source may be the cause. */
+ * sent, for an unknown reason. The second time, the message's transfer ends with `status`; if it
+ * serves a READ of the peer, that READ ends with ERR_REMOTE. The source may be the cause. */
 void core_chan_stuck(struct core_link *link, uint32_t channel, tcpx_status status);
 /* Called when the peer's FENCE of a channel arrives. The peer has applied or refused our frames up
- * to `applied`; `nacks` are its refusals. Once our own fence is sent as well, the later frames are
- * sent again on other channels. Returns OK also for a fence that is old or was handled before,
- * ERR_PROTOCOL for impossible values, or a dead link's error. */
+ * to `applied`; `nacks` are its refusals. Our frames after `applied` are sent again on other
+ * channels, once our own fence is sent. Returns OK also for a fence that is old or was handled
+ * before, ERR_PROTOCOL for impossible values, or a dead link's error. */
 tcpx_status core_chan_fence(struct core_link *link, uint32_t channel, uint32_t epoch,
 			    uint64_t applied, const struct core_nack *nacks, uint32_t count);
-/* Called when the control connection is up again, since fences may have been lost with the old one.
- * Sends again each fence whose channel has not come up since. */
+/* Called when the control connection is up again: fences may have been lost with the old
+ * connection. Sends again each fence whose channel has not come up since. */
 void core_link_refence(struct core_link *link);
 /* Returns the number of channels of all kinds that are up. */
 uint32_t core_link_channels_up(const struct core_link *link);
 /* Returns the number of channels of plugin messages that are up. */
 uint32_t core_link_messages_up(const struct core_link *link);
 /* Called when no channel of plugin messages will come up. Transfers whose chunks are such messages
- * end with `status`, and such READs of the peer end with ERR_REMOTE. */
+ * end with `status`. READs of the peer that are served by such messages end with ERR_REMOTE. */
 void core_link_strand(struct core_link *link, tcpx_status status);
 
 /* Posts a transfer. Returns ERR_STATE unless it is IDLE or FINAL; ERR_AGAIN if there is no
@@ -120,7 +120,7 @@ void core_note_consumed(struct core_link *link, uint64_t bytes, bool empty);
 void core_link_ask(struct core_link *link);
 
 /* Begins to serve one requested piece of a READ of the peer. The engine has zeroed *resp and set
- * segs, and in its job peer_xfer, linear_base, path, fills and by_prio. */
+ * resp->segs, and in resp->job peer_xfer, linear_base, path, fills and by_prio. */
 void core_resp_start(struct core_link *link, struct core_resp *resp);
 /* Refuses a READ of the peer. The READ ends at the peer with `status`. */
 void core_resp_refuse(struct core_link *link, uint64_t xfer_id, tcpx_status status);

@@ -59,9 +59,10 @@ struct core_ops {
 	/* Returns NULL if there is no memory or the budget is used up. */
 	void *(*alloc)(void *arg, size_t bytes);
 	void (*free)(void *arg, void *ptr, size_t bytes);
-	/* Allocates memory for an arriving notification or for the table of them. No budget is
-	 * checked, since the peer was granted cover for it. Charges `there` bytes to the account;
-	 * note_grew() charges more, and note_free() returns all of them. */
+	/* Allocates memory for an arriving notification or for the hash table of such
+	 * notifications. No budget is checked, since the peer was granted cover for it. Charges
+	 * `there` bytes to the account; note_grew() charges more, and note_free() returns all of
+	 * them. */
 	void *(*note_alloc)(void *arg, size_t bytes, size_t there);
 	void (*note_grew)(void *arg, size_t more);
 	void (*note_free)(void *arg, void *ptr, size_t there);

@@ -114,9 +114,10 @@ static tcpx_status rx_begin_type(struct core_link *link, struct core_chan *chan,
 	}
 }
 
-/* Takes staging for the payload of a frame that begins to arrive: from the peer's grants, or from
- * what a READ reserved. Returns ERR_PROTOCOL if there is not enough, or if the frame's STAGED flag
- * does not fit the RECV. */
+/* Takes staging for the payload of a frame that begins to arrive, if its destination is staged:
+ * from the grants that the peer has or, for a READ of this side, from what the READ reserved.
+ * Returns ERR_PROTOCOL if there is not enough, or if the frame's STAGED flag does not fit the
+ * RECV. */
 static tcpx_status rx_staging_take(struct core_link *link, struct core_chan *chan,
 				   const struct frame *frame)
 {
@@ -182,9 +183,9 @@ tcpx_status core_rx_begin(struct core_link *link, uint32_t channel, const struct
 	}
 	if (frame->seq)
 		core_rxseq_begin(&chan->rxseq, frame->seq);
-	/* The frame seems to carry a whole WRITE, whose notification may follow. By reference this
-	 * is only assumed, since `follows` is then the length of a part of the table. A wrong
-	 * assumption harms only the sender's own request. */
+	/* Remembers a frame that seems to carry a whole WRITE, since the WRITE's notification may
+	 * be the next frame. By reference this is only assumed, since `follows` is then the length
+	 * of a part of the table. A wrong assumption harms only the sender's own request. */
 	if (frame->type == FRAME_DATA && !frame->linear &&
 	    (!frame->follows || core_path_of(frame) == CORE_PATH_REFERENCE)) {
 		chan->piggyback.write_seq = frame->seq;
@@ -404,9 +405,10 @@ void core_rx_lost(struct core_link *link, struct core_chan *chan)
 	rx_staging_undo(link, chan);
 }
 
-/* Called when the frame has arrived. Counts its payload as applied, or undoes what was counted when
- * the payload began to arrive, and does what the frame says. The frame still holds its references.
- * Returns the errors of core_rx_end(). */
+/* Called when the frame has arrived. If its payload is valid, counts the payload as applied, unless
+ * it is still being copied, and does what the frame says. If not, undoes what was counted when the
+ * payload began to arrive. The frame still holds its references. Returns the errors of
+ * core_rx_end(). */
 static tcpx_status rx_settle(struct core_link *link, struct core_chan *chan, bool valid,
 			     tcpx_status status, const void *data)
 {

@@ -32,9 +32,9 @@ struct core_rx {
 	uint64_t linear;	     /* offset of the payload in its transfer or notification */
 };
 /* Called when a well-formed header has arrived. Sets in *out_rx where the payload goes; a receive
- * call then counts as under way. After ERR_PROTOCOL the caller ends the link, after ERR_NO_MEMORY
- * the channel: the peer then sends the frame again on another one. For a READ_REQ the engine must
- * call core_resp_start() or core_resp_refuse() before core_rx_end(). */
+ * call then counts as under way. After ERR_PROTOCOL the caller ends the link. After ERR_NO_MEMORY
+ * it ends the channel, and the peer sends the frame again on another channel. For a READ_REQ the
+ * engine must call core_resp_start() or core_resp_refuse() before core_rx_end(). */
 tcpx_status core_rx_begin(struct core_link *link, uint32_t channel, const struct frame *frame,
 			  struct core_rx *out_rx);
 /* core_rx_pause() is called when the receive call has returned and the frame is not complete,

@@ -50,7 +50,7 @@ struct core_link {
 	struct core_stage_out stage_out;	       /* staging at the peer, for our chunks */
 	struct core_stage_in stage_in;		       /* staging here, for the peer's chunks */
 	uint32_t nresps;			       /* read responses in `resps` */
-	uint32_t ref_chunk; /* largest chunk by reference that the peer accepts */
+	uint32_t ref_chunk; /* largest chunk by reference; core_link_refs() may raise it */
 	uint64_t ref_bytes; /* bytes of chunks by reference that are in flight */
 
 	struct core_xfer_table xfers;

@@ -19,8 +19,8 @@ static void tx_begin(struct core_chan *chan, const struct frame *frame)
 	chan->tx_torn = false;
 }
 
-/* Each function tx_next_*() sets *tx to the channel's next frame of one kind. Returns false if
- * there is no frame of this kind, or if it must wait. */
+/* Sets *tx to a NACK that is to be sent. Like each function tx_next_*(), returns false if there is
+ * no frame of its kind, or if the frame must wait. */
 static bool tx_next_nack(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
 {
 	const struct core_nack *nack = NULL;
@@ -60,8 +60,9 @@ static bool tx_next_credit(struct core_link *link, struct frame *frame)
 	return true;
 }
 
-/* Sets *tx to a frame without a sequence: an ACK or, on a channel that carries small jobs, a
- * CREDIT, a request for cover, or a STAGE_REQ. Returns false if there is none to send. */
+/* Sets *tx to a frame without a sequence: an ACK of this channel, a CREDIT, a request for cover, or
+ * a STAGE_REQ. Only channels that carry small jobs send the last three. Returns false if there is
+ * none to send. */
 static bool tx_next_unsequenced(struct core_link *link, struct core_chan *chan, struct core_tx *tx)
 {
 	struct frame *frame = &tx->frame;
@@ -93,9 +94,9 @@ static bool tx_next_ctl(struct core_link *link, struct core_chan *chan, struct c
 	return true;
 }
 
-/* Cuts the first frame of a SEND, which announces it: a SEND frame with all its bytes if it may
- * leave eagerly (core_send_acquire), otherwise an RTS. Returns false if there is no credit for
- * either, or if the bytes of a SEND frame are not filled yet. */
+/* Cuts the first frame of a SEND: a SEND frame with all bytes if there is eager credit for them
+ * (core_send_acquire), otherwise an RTS, which only announces the SEND. Returns false if there is
+ * no credit for either, or if the bytes of a SEND frame are not filled yet. */
 static bool tx_cut_send(struct core_link *link, struct core_chan *chan, struct core_xfer *xfer,
 			struct core_tx *tx)
 {
@@ -213,9 +214,9 @@ static bool chan_has_window(const struct core_link *link, const struct core_chan
 	return chan->inflight.filled_bytes < core_filled_window(&link->cfg);
 }
 
-/* Whether the channel is of the right kind for the job. Channels of plugin messages take jobs that
- * are sent as messages, and only while their window is open. Other channels take all other jobs.
- * Small and bulk jobs are not distinguished here. */
+/* Whether the channel takes the job now. Channels of plugin messages take jobs that are sent as
+ * messages, and only while their window is open. Other channels take all other jobs. Small and bulk
+ * jobs are not distinguished here. */
 static bool chan_takes_job(const struct core_link *link, const struct core_chan *chan,
 			   const struct core_job *job)
 {
@@ -303,8 +304,8 @@ static bool tx_cut(struct core_link *link, struct core_chan *chan, struct core_j
 	return true;
 }
 
-/* Cuts a chunk of the first job in the queue that has a chunk to cut now. A job that has had its
- * turn moves to the end of the queue. */
+/* Cuts a chunk of the first job in the queue that has a chunk to cut now. Returns false if there is
+ * none. A job that has had its turn moves to the end of the queue. */
 static bool tx_next_job(struct core_link *link, struct core_chan *chan, struct list_node *queue,
 			struct core_tx *tx)
 {
@@ -315,8 +316,8 @@ static bool tx_next_job(struct core_link *link, struct core_chan *chan, struct l
 
 		if (!tx_cut(link, chan, job, tx)) {
 			if (queue == &link->sendq.sends)
-				/* the first frames of SENDs leave in order, so no SEND overtakes
-				 * the first one */
+				/* the first frames of SENDs leave in order, so no later SEND may
+				 * overtake this one */
 				return false;
 			continue;
 		}
@@ -395,8 +396,8 @@ static bool tx_next_piggyback(struct core_link *link, struct core_chan *chan, st
 }
 
 /* Called when the channel `full` goes idle. If bulk jobs wait, and the ring or the window of `full`
- * has no room, a kick may have been wasted on it. Kicks another idle channel of the same kind that
- * has room. */
+ * has no room, a kick may have been wasted on it. In this case kicks another idle channel of the
+ * same kind that has room. */
 static void tx_pass_kick_on(struct core_link *link, const struct core_chan *full)
 {
 	uint32_t i;
@@ -416,9 +417,10 @@ static void tx_pass_kick_on(struct core_link *link, const struct core_chan *full
 	}
 }
 
-/* Frames are tried in this order: the notification of the chunk just sent; refusals; ACK, CREDIT
- * and STAGE_REQ, which need no place in the ring; control frames; small jobs and SENDs; bulk jobs;
- * a NOP that asks for an acknowledgement. If there is nothing to send, the channel becomes idle. */
+/* Sets *tx to the channel's next frame (link_tx.h). Frames are tried in this order: the
+ * notification of the chunk just sent; refusals; ACK, CREDIT and STAGE_REQ, which need no place in
+ * the ring; control frames; small jobs and SENDs; bulk jobs; a NOP that asks for an
+ * acknowledgement. If there is nothing to send, the channel becomes idle. */
 int core_tx_next(struct core_link *link, uint32_t channel, struct core_tx *tx)
 {
 	struct core_chan *chan = &link->chan[channel];

@@ -29,7 +29,7 @@ struct core_tx {
 };
 /* Returns 1 if *tx is the next frame. A send call then counts as under way, and core_tx_pause() or
  * core_tx_sent() must follow. Returns 0 if there is nothing to send; ops->kick() is called when
- * there is. */
+ * there is a frame again. */
 int core_tx_next(struct core_link *link, uint32_t channel, struct core_tx *tx);
 /* Called when the transport has given the buffers back before it had sent the whole frame. Returns
  * 1 if the frame is aborted: its rest is then sent from scratch memory. While a transport keeps the
@@ -43,8 +43,8 @@ int core_tx_resume(struct core_link *link, uint32_t channel);
  * if it was acknowledged. */
 void core_tx_torn(struct core_link *link, uint32_t channel);
 /* Called when the source of the frame under way cannot be read. The frame is aborted, and its
- * request ends with `status`. If the frame serves a READ of the peer, the READ ends there with
- * ERR_REMOTE, or with ERR_REMOTE_KEY if `status` is ERR_DEREGISTERED. */
+ * request ends with `status`. If the frame serves a READ of the peer, this READ ends at the peer
+ * with ERR_REMOTE, or with ERR_REMOTE_KEY if `status` is ERR_DEREGISTERED. */
 void core_tx_spoiled(struct core_link *link, uint32_t channel, tcpx_status status);
 /* Called when the channel ends and buffers of the frame under way were taken back before the peer
  * read them. The frame is sent again, even if the peer acknowledges it. */

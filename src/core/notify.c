@@ -70,9 +70,9 @@ static void note_destroy(struct core_link *link, struct core_note *note)
 
 void core_note_start(struct core_link *link, struct core_note *note)
 {
-	/* Numbers are given in posted order. The send queues keep this order among small
-	 * notifications and among large ones. The receiver restores the order between small and
-	 * large ones. */
+	/* Numbers are given in the order in which notifications start. The send queues keep this
+	 * order among small notifications and among large ones. Of standalone ones, the receiver
+	 * restores the order between small and large. */
 	note->number = note->standalone ? ++link->notify.alone_last : ++link->notify.attached_last;
 	if (core_cover_acquire(link, note))
 		core_job_queue(link, &note->job);
@@ -115,7 +115,8 @@ void core_note_check(struct core_link *link, struct core_note *note)
 	}
 	xfer->note = NULL;
 	if (xfer->state == CORE_NOTIFYING) {
-		/* all bytes of the request are in place, so core_xfer_check() ends it */
+		/* all bytes of the request are in place, so core_xfer_check() ends it once its
+		 * state is ACTIVE again */
 		xfer->state = CORE_ACTIVE;
 		core_xfer_check(link, xfer);
 	}

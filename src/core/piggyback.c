@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The notification of a WRITE of one chunk need not wait for the chunk's acknowledgement: if
- * core_piggyback_fits() allows it, its frame leaves right after the chunk, on the same channel. The
- * receiver publishes the notification when the chunk is applied, and drops it when the chunk was
- * refused or aborted.
+ * core_piggyback_fits() allows it, the notification's frame leaves right after the chunk, on the
+ * same channel. The receiver publishes the notification when the chunk is applied, and drops it
+ * when the chunk was refused or aborted.
  *
  * While note->piggybacked is set, the notification's frame is in a channel's ring. The notification
  * ends when the frame is acknowledged. If the channel is lost before that, core_piggyback_lost()
@@ -43,9 +43,10 @@ struct core_note *core_piggyback_next(struct core_chan *chan)
 	return xfer->state == CORE_ACTIVE ? xfer->note : NULL;
 }
 
-/* Called when the peer's fence says that this notification, whose channel was lost, was not
- * published. If the bytes of its WRITE are applied, it is sent again at once; otherwise it is sent
- * when they are. It is dropped if the WRITE has ended in another way. */
+/* Called when this notification's channel was lost, and the peer's fence says that the notification
+ * was not published. If the bytes of its WRITE are applied, it is sent again at once. If the WRITE
+ * is still under way, it is sent when they are applied. It is dropped if the WRITE has ended in
+ * another way. */
 void core_piggyback_lost(struct core_link *link, struct core_note *note)
 {
 	note->piggybacked = false;

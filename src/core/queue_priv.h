@@ -7,8 +7,8 @@
 #include "core/job_cut.h"
 #include "core/link.h"
 
-/* Places of a ring that only NACKs may use. An ACK may not pass an unsent NACK, so a ring without a
- * place for a NACK would hold back ACKs as well. */
+/* How many places of a channel's ring of unacknowledged frames only NACKs may use. An ACK may not
+ * pass an unsent NACK, so a ring without a place for a NACK would hold back ACKs as well. */
 #define CORE_RING_SPARE 16
 
 /* inflight.c: chunks to send again, and the chunks of a job that ends */

@@ -65,8 +65,8 @@ void core_rxseq_refuse(struct core_rxseq *rx, uint64_t seq, uint64_t xfer, int32
 }
 
 /* Returns the oldest refusal that was not sent, if all sequences before it are applied; otherwise
- * NULL. A later refusal must wait. It could take the place in the ring that the oldest one needs,
- * and no acknowledgement may pass the oldest one anyway. */
+ * NULL. A later refusal must wait: its NACK could take the last free place in this channel's ring
+ * of unacknowledged frames, and no ACK may pass the oldest refusal anyway. */
 static struct core_nack *rxseq_oldest_nack(struct core_rxseq *rx)
 {
 	struct core_nack *oldest = NULL;
@@ -101,9 +101,9 @@ void core_rxseq_nack_forget(struct core_rxseq *rx, uint64_t seq)
 	}
 }
 
-/* Returns up to which sequence frames may be acknowledged: up to the last applied one before the
- * first refusal that was not sent. If acknowledgements waited until all refusals are sent, two
- * sides with full rings would wait for each other. */
+/* Returns the sequence up to which frames may be acknowledged: the last applied one, but not past
+ * the first refusal that was not sent. If ACKs waited until all refusals are sent, two sides with
+ * full rings would wait for each other. */
 static uint64_t rxseq_ack_upto(const struct core_rxseq *rx)
 {
 	uint64_t upto = rx->applied;

@@ -23,7 +23,7 @@ struct core_segs {
 	void *const *local;	/* regions of the engine, opaque to the core */
 	const uint64_t *remote; /* region keys */
 	uint32_t nlocal, nremote;
-	/* for the engine: the memory of a local region may vanish (mem_region_vanishes) */
+	/* for the engine: 1 if the memory of a local region may vanish (mem_region_vanishes) */
 	int vanishing;
 };
 
@@ -50,9 +50,8 @@ struct core_piece {
 	uint64_t off, length;
 };
 
-/* Takes the next piece of the *bytes bytes that begin at *at: as many of them as lie in the same
- * segment. Moves *at past the piece and reduces *bytes by its length. Returns false if *bytes is
- * 0. */
+/* Sets *out_piece to the next piece: as many of the *bytes bytes from *at on as lie in one segment.
+ * Moves *at past the piece and reduces *bytes by its length. Returns false if *bytes is 0. */
 static inline bool core_piece_next(const struct core_segs *segs, struct core_cursor *at,
 				   uint64_t *bytes, struct core_piece *out_piece)
 {

@@ -213,8 +213,8 @@ void core_ctl_queue(struct core_link *link, const struct frame *frame)
 }
 
 /* Called when a SEND was cancelled before it had eager credit. Its number is used up, so the peer
- * must be notified: a CANCEL takes the SEND's place in the order of numbers. Eager credit is
- * acquired in this order, since the peer returns it in this order. */
+ * must be told: a CANCEL takes the SEND's place in the order of numbers. Eager credit is acquired
+ * in this order, since the peer returns it in this order. */
 void core_cancelled_queue(struct core_link *link, const struct frame *frame)
 {
 	struct list_node *pos = link->sendq.cancelled.prev;
@@ -245,7 +245,7 @@ bool core_link_charge(struct core_link *link, enum frame_credit kind, uint64_t a
 	return true;
 }
 
-/* Returns credit to the peer. `empty`: the application has read everything that arrived. */
+/* Gives credit back to the peer. `empty`: the application has read everything that arrived. */
 void core_link_return(struct core_link *link, enum frame_credit kind, uint64_t amount, bool empty)
 {
 	if (core_credit_return(&link->credit[kind], amount, empty))

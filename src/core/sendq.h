@@ -22,7 +22,8 @@ struct core_ctl {
 struct core_sendq {
 	struct list_node ctl; /* list of core_ctl */
 	uint32_t nctl;	      /* length of `ctl` */
-	/* jobs: highest priority first, but a job that has had its turn goes to the end */
+	/* in `small` and `bulk`, jobs: highest priority first, but one that has had its turn goes
+	 * to the end */
 	struct list_node small; /* for the priority channel */
 	struct list_node bulk;	/* for the other channels */
 	struct list_node sends; /* SENDs whose first frame is not cut yet, by message number */

@@ -219,10 +219,10 @@ void core_send_cleared(struct core_link *link, const struct frame *frame)
 	core_job_queue(link, job);
 }
 
-/* Called when the peer has ended one of its SENDs. If the SEND has met its RECV, the RECV ends.
- * Otherwise the SEND's number must still be used up on this side, since the SEND may have been
- * aborted while it arrived, or may never arrive. Returns ERR_PROTOCOL if the peer has no credit for
- * it, or ERR_NO_MEMORY. */
+/* Called when the peer has ended one of its SENDs. If the SEND waits for its RECV, it is marked
+ * `dead`. If it has met its RECV, the RECV ends. If it has not arrived, or was aborted while it
+ * arrived, a dead SEND is kept in its place, so that its number is used up. Returns ERR_PROTOCOL if
+ * the peer has no credit for that, or ERR_NO_MEMORY. */
 tcpx_status core_send_cancelled(struct core_link *link, const struct frame *frame)
 {
 	struct core_send_in *msg = send_in_find(link, frame->linear);
@@ -306,9 +306,9 @@ bool core_send_acquire(struct core_link *link, struct core_xfer *xfer)
 	return xfer->send.has_credit;
 }
 
-/* Acquires credit for all SENDs that wait, in the order in which the peer returns it. The sources
- * of all SENDs with credit are then filled, not only that of the first one. Does nothing while
- * CANCELs of SENDs wait for credit. */
+/* Acquires eager credit for the SENDs that wait, in the order of their numbers, until one gets
+ * none. The sources of all SENDs that may leave eagerly are then filled, not only that of the first
+ * SEND. Does nothing while CANCELs of SENDs wait for credit. */
 void core_sendrecv_acquire(struct core_link *link)
 {
 	struct list_node *pos;

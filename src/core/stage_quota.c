@@ -18,8 +18,9 @@ static void stage_out_trim(struct core_stage_out *out)
 	out->due = true;
 }
 
-/* A STAGE_REQ frame is due, except if the peer lets us keep grants ahead of requests, and the
- * grants suffice for all requests and for half of what may be kept. */
+/* Requests staging for `bytes` more. This makes a STAGE_REQ frame due, except if the peer lets us
+ * keep grants ahead of requests, and the grants suffice for all requests and for half of what may
+ * be kept. */
 bool core_stage_out_request(struct core_stage_out *out, uint64_t bytes)
 {
 	out->requested += bytes;

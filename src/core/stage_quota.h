@@ -79,7 +79,8 @@ struct core_stage_in {
 bool core_stage_in_requested(struct core_stage_in *in, const struct frame *frame,
 			     uint64_t *out_back);
 
-/* Returns how many bytes are requested, or may be kept ahead, and are not granted yet. */
+/* Returns how many bytes are still to be granted: for requests, and for what the peer may keep
+ * ahead of requests. */
 uint64_t core_stage_in_missing(const struct core_stage_in *in);
 
 /* Records that `bytes` of the pool are granted to the peer. A CREDIT frame is then due. */

@@ -194,8 +194,8 @@ static void xfer_recv_done(struct core_link *link, struct core_xfer *xfer)
 	xfer_finish(link, xfer, xfer->recv.truncated ? TCPX_ERR_TRUNCATED : TCPX_OK);
 }
 
-/* Whether the transfer cannot end yet, because the peer or a plugin may still read its memory or,
- * if it is a strict WRITE, its frames in flight may still write to the peer's memory. */
+/* Whether the transfer cannot end yet: the peer or a plugin may still read its memory; or it is a
+ * strict WRITE, whose frames in flight may still write to the peer's memory. */
 static bool xfer_waits_for_peer(const struct core_link *link, const struct core_xfer *xfer)
 {
 	return core_job_source_read(link, &xfer->job) ||

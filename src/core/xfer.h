@@ -37,8 +37,8 @@ struct core_xfer {
 	/* a destination region is staged at the peer; all of them are then treated as staged */
 	bool remote_staged;
 	bool local_staged; /* a local region is staged; all are then treated as staged */
-	/* The path of its chunks. Staging is used only with STREAM. SEND, RECV: the path to offer
-	 * to the peer. */
+	/* The path of its chunks. Staging is used only with STREAM. RECV: the path to offer to the
+	 * peer; SEND: the path to take if the peer offers it. */
 	enum core_path path;
 	/* WRITE, READ: for the priority channel, whatever the size */
 	bool by_prio;
@@ -51,7 +51,7 @@ struct core_xfer {
 	enum core_xfer_state state;
 	tcpx_status status; /* TCPX_IN_PROGRESS until the end is decided */
 	uint64_t id;	    /* the number that names it in frames */
-	uint64_t applied;   /* bytes in place */
+	uint64_t applied;   /* bytes in place at the destination */
 	uint64_t arrived;   /* READ, RECV: bytes of chunks that have arrived or are arriving */
 	struct core_send send;
 	struct core_recv recv;

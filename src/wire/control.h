@@ -36,7 +36,7 @@ tcpx_status wire_local_decode(const void *buf, size_t len, struct wire_local *ou
 #define WIRE_RAILS_MAX (WIRE_ADDR_MAX * WIRE_ADDRESS_BYTES)
 
 void wire_put_address(struct wire_out *o, const struct wire_address *addr);
-/* Reads an address. Returns 0. Returns -1 if it is malformed; the cursor is then bad. */
+/* Reads an address. Returns 0, or -1 if it is malformed; the cursor is then bad. */
 int wire_get_address(struct wire_cursor *c, struct wire_address *out_addr);
 
 /* Encodes `count` addresses, but at most WIRE_ADDR_MAX. Returns the number of bytes written. */

@@ -20,7 +20,7 @@ enum hello_tlv {
 	TLV_MESSAGES = 5,
 	TLV_KEY = 6,
 	TLV_EXCHANGE = 7,
-	TLV_SIGNATURE = 8, /* the last field */
+	TLV_SIGNATURE = 8, /* always the last field of a message */
 	TLV_COVER = 9,
 };
 
@@ -143,8 +143,8 @@ static int get_once(struct wire_cursor *value, unsigned bit, unsigned *seen, uin
 	return 0;
 }
 
-/* Whether a message may have exactly the identity fields in `seen`. A message without any is
- * allowed. On a control connection, a message may have all fields of its step. */
+/* Whether a message may have exactly the identity fields in `seen`. It may have none of them. On a
+ * control connection it may also have all those that belong to its step. */
 static bool identity_fits(const struct wire_hello *hello, unsigned seen)
 {
 	if (!seen)

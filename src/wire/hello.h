@@ -73,8 +73,8 @@ struct wire_hello {
 	uint32_t channels;    /* role control: bulk channels wanted (DIAL), granted (ANSWER) */
 	uint32_t chunk_bytes; /* largest chunk that the sender wants, or 0 */
 	uint64_t features, required; /* bits of enum wire_feature; bits 0 and 1 may be required */
-	/* role control: id of the proof's key (DIAL), or the link's id at the acceptor (ANSWER);
-	 * role data: that link's id */
+	/* role control: id of the proof's key (DIAL), or the id that the acceptor gave the link
+	 * (ANSWER); role data: the id of the channel's link, as given in that ANSWER */
 	uint64_t key_id;
 	uint64_t notify_budget, eager_budget, read_budget; /* credit for the peer */
 	uint64_t notify_cover;	       /* part of notify_budget given from the start; 0: all */

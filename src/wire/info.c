@@ -99,8 +99,7 @@ tcpx_status wire_info_decode(const void *buf, size_t len, struct wire_info *out_
 	struct wire_cursor c = wire_cursor_of(buf, len), tlvs;
 	struct wire_info info = {0};
 	uint8_t version, reserved;
-	/* The secret is not copied to a local variable, which would leave a second copy on the
-	 * stack. */
+	/* `secret` points into `buf`. A copy in a local variable would stay behind on the stack. */
 	const uint8_t *fields, *secret;
 	tcpx_status status;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes numbers and bytes in wire format into a buffer. The wire_put_ functions never write past
- * its end; wire_varint() leaves that check to its caller. cursor.h reads them. */
+ * its end; wire_varint() leaves that check to its caller. The functions of cursor.h read this
+ * format. */
 #ifndef WIRE_OUT_H
 #define WIRE_OUT_H
 

@@ -78,9 +78,9 @@ static void get_text(struct wire_cursor *c, const struct field *field, char *out
 	out[len] = '\0';
 }
 
-/* The functions with a parameter `in` read a message inside another message. `in` is the inner
- * message, the value of a field. If it is malformed, the cursor `c` of the outer message becomes
- * bad. */
+/* Reads one end of a flow. This and the other functions with a parameter `in` read a message inside
+ * another message. `in` is the inner message, the value of a field. If it is malformed, the cursor
+ * `c` of the outer message becomes bad. */
 static void get_end(struct wire_cursor *c, struct wire_cursor in, struct wire_rxdm_end *out)
 {
 	struct field field;
@@ -379,8 +379,8 @@ size_t wire_rxdm_encode(const struct wire_rxdm *message, void *out, size_t cap)
 	return len;
 }
 
-/* Writes the C structure as x86-64 lays it out: an int, four bytes of padding, and two 64-bit
- * numbers. */
+/* Writes RxDM's answer to get_gpu_metadata, a C structure, as x86-64 lays it out: an int, four
+ * bytes of padding, and two 64-bit numbers. */
 void wire_rxdm_memory_encode(const struct wire_rxdm_memory *memory,
 			     uint8_t out[WIRE_RXDM_MEMORY_BYTES])
 {

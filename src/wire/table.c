@@ -67,7 +67,7 @@ static void emit_run(struct wire_table_writer *w, uint64_t offset, uint64_t stri
 	w->next_offset = offset + stride * (count - 1) + w->run_length;
 }
 
-/* Whether two pieces of that length at `from` and `to` may be in one run. They may if length and
+/* Whether two pieces of `length` bytes at `from` and `to` may be in one run. They may if length and
  * distance are so small that neither the stride nor stride - length can wrap. */
 static int is_foldable(uint64_t from, uint64_t to, uint64_t length)
 {
@@ -168,7 +168,7 @@ static int decode_op(struct wire_table_reader *r)
 	last = offset + stride * (wide)(count - 1); /* below 2^66 * 2^20 and cannot wrap */
 	if (r->in.bad || !r->length || !piece_fits(offset, r->length) ||
 	    !piece_fits(last, r->length))
-		return -1; /* if the first and the last piece fit, so do the others */
+		return -1; /* pieces between the first and the last fit if these two fit */
 	r->run_offset = (uint64_t)offset;
 	r->run_stride = (uint64_t)stride;
 	r->run_count = count;

@@ -14,8 +14,8 @@
 #define WIRE_TABLE_RUN_MAX (1u << 20) /* most pieces in one run */
 
 /* The state of writing a table. wire_table_begin starts the table, wire_table_put adds a piece,
- * wire_table_end ends the table. Three or more consecutive pieces of equal length and distance
- * become a run, which needs few bytes. */
+ * wire_table_end ends the table. Three or more consecutive pieces of the same key, at equal
+ * distances and of equal length, become a run, which needs few bytes. */
 struct wire_table_writer {
 	uint8_t *buf;
 	size_t cap, len;
@@ -36,7 +36,7 @@ size_t wire_table_end(struct wire_table_writer *w);
 /* The state of reading a table. */
 struct wire_table_reader {
 	struct wire_cursor in;
-	/* key, length and end of the pieces of the op that was decoded last */
+	/* of the op that was decoded last: key, end of its last piece, length of each piece */
 	uint64_t key, next_offset, length;
 	uint64_t run_offset, run_stride, run_count; /* pieces of that op that were not returned
 						     * yet */
