@@ -21,7 +21,7 @@
 #define ALL 0xffffffffu
 #define NONE 0xffffu
 
-/* Pieces of the list, loaded into shared memory. Positions are byte offsets as in struct
+/* A part of the list's pieces, loaded into shared memory. Positions are byte offsets as in struct
  * mem_copy_args (copy_abi.h). Piece i has positions from[i] .. end[i] - 1, and its byte at position
  * p has the GPU address delta[i] + p. The values of `end` ascend strictly. */
 struct tile {
@@ -33,7 +33,7 @@ struct tile {
 struct view {
 	const struct tile *t;
 	uint32_t n;    /* number of pieces in the tile */
-	uint64_t base; /* GPU address of position 0 */
+	uint64_t base; /* address of the slot's position 0 for the GPU */
 	uint32_t lane;
 };
 
@@ -91,9 +91,10 @@ static __device__ __forceinline__ uint32_t piece_at(const struct tile *t, uint32
 	return lo;
 }
 
-/* Returns whether the byte at `pos` belongs to a piece, whose index is then in *p. The caller sets
- * *p to the first piece that ends after the first byte of a word, and calls this for each byte of
- * the word in turn. Pieces have at least one byte, so *p grows by at most 1 per call. */
+/* Returns whether the byte at `pos` belongs to a piece, and stores the piece's index in *p if so.
+ * Before the first byte of a word, the caller sets *p to the first piece that ends after this byte.
+ * Then it calls this for each byte of the word in turn. Pieces have at least one byte, so *p grows
+ * by at most 1 per call. */
 static __device__ __forceinline__ bool piece_step(const struct view *v, uint32_t pos, uint32_t *p)
 {
 	if (*p < v->n && pos >= v->t->end[*p])
@@ -132,8 +133,8 @@ static __device__ __forceinline__ void gather_bytes(const struct view *v, uint32
 }
 
 /* Gathers the words of the slot at positions `at` .. `at` + STEP - 1 that are below `upto`. Memory
- * outside of pieces must not be read, so a word is gathered byte by byte if the aligned words that
- * contain its source extend beyond the piece. */
+ * outside of pieces must not be read, so a word of the slot is gathered byte by byte if the aligned
+ * words that contain its bytes in GPU memory extend beyond the piece. */
 static __device__ __forceinline__ void gather_step(const struct view *v, uint32_t at, uint32_t upto)
 {
 	const struct tile *t = v->t;
@@ -197,8 +198,9 @@ static __device__ __forceinline__ void scatter_bytes(const struct view *v, uint3
 /* Stores the word of each lane at the lane's `addr`. `p` is the index of the piece that contains
  * the whole word, or NONE if no piece does; a lane with NONE stores nothing. If `addr` is not
  * aligned, a lane stores one aligned word that consists of the end of its own word and the
- * beginning of the next lane's word. The first and the last of neighbouring lanes with the same `p`
- * store the remaining bytes. All lanes of the warp must call this. */
+ * beginning of the next lane's word. Among neighbouring lanes with the same `p`, the lowest one
+ * also stores the bytes before these aligned words, and the highest one stores the bytes behind
+ * them. All lanes of the warp must call this. */
 static __device__ __forceinline__ void scatter_word(uint32_t lane, uint32_t p, uint64_t addr,
 						    uint4 word)
 {
@@ -302,8 +304,8 @@ static __device__ __forceinline__ void stage_tile(const struct mem_copy_args *a,
 }
 
 /* Does the work of one block, in tiles of up to TILE pieces. All pieces of a word must be in the
- * same tile. A tile that is not the last one of the block therefore stops before the word in which
- * its last piece ends, and the next tile begins with that word. */
+ * same tile. So each tile except the block's last one stops before the word in which its last piece
+ * ends, and the next tile begins with that word. */
 template <bool GATHER>
 static __device__ __forceinline__ void block_main(const struct mem_copy_args *a)
 {

@@ -9,12 +9,12 @@
 #include "mem/copy_abi.h"
 
 /*
- * Checks the list, divides it among the blocks of one launch, and fills in the field `count` of
- * `args` and all fields after it. The caller sets `pieces`, `mark`, `state` and `serial`. `slot` is
- * the GPU address of byte 0 of the slot. `blocks` is the most blocks that the launch may have, up
- * to MEM_COPY_BLOCKS; 0 means as many as the rate of the bus needs. The launch has fewer blocks if
- * some would get no 128-byte line of the slot. Returns ERR_INVALID if the list is not valid; the
- * last error then says why, and `args` is unchanged.
+ * Checks the list, divides it among the blocks of one launch, and fills in args->count and all
+ * later fields of `args`. The caller sets the fields before: args->pieces, mark, state and serial.
+ * `slot` is the GPU address of byte 0 of the slot. `blocks` is the most blocks that the launch may
+ * have, up to MEM_COPY_BLOCKS; 0 means as many as the rate of the bus needs. The launch has fewer
+ * blocks if some would get no 128-byte line of the slot. Returns ERR_INVALID if the list is not
+ * valid; the last error then says why, and `args` is unchanged.
  */
 tcpx_status mem_copy_plan(const struct mem_copy_piece *pieces, uint32_t count, uint64_t slot,
 			  uint32_t blocks, struct mem_copy_args *args);
@@ -29,11 +29,11 @@ tcpx_status mem_copy_plan(const struct mem_copy_piece *pieces, uint32_t count, u
 void mem_copy_cpu(const struct mem_copy_args *args, int to_slot,
 		  void *(*at)(uint64_t addr, uint64_t bytes));
 
-/* For reference implementations on the CPU. The first call for a list decides whether the list is
- * copied or aborted; other calls for the list wait for that decision. Returns nonzero if the list
- * is aborted and must touch no memory. */
+/* Returns nonzero if the list is aborted and must touch no memory. The first call for a list
+ * decides whether the list is copied or aborted; other calls for the list wait for that decision.
+ * For reference implementations on the CPU. */
 int mem_copy_stopped(struct mem_copy_mark *mark, struct mem_copy_state *state, uint32_t serial);
-/* Returns `addr` as a pointer. The default for `at` in the reference implementations. */
+/* Returns `addr` as a pointer. The reference implementations call this if their `at` is NULL. */
 void *mem_copy_same_address(uint64_t addr, uint64_t bytes);
 
 #endif

@@ -85,7 +85,8 @@ tcpx_status mem_copy_plan(const struct mem_copy_piece *pieces, uint32_t count, u
 	for (uint32_t b = 0; b < args->blocks; b++) {
 		uint64_t from = args->begin + (uint64_t)b * args->share;
 
-		/* the loop ends at the last piece at the latest, because from < args->end */
+		/* The loop ends at the last piece at the latest: `from` is less than args->end,
+		 * the end of the last piece. */
 		while (lead + pieces[piece].slot_off + pieces[piece].length <= from)
 			piece++;
 		args->first[b] = (uint16_t)piece;

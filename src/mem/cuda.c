@@ -10,7 +10,7 @@
 /* The attributes of an address as the driver reports them. All are 0 if the driver does not know
  * the address. */
 struct pointer {
-	cuda_ctx ctx; /* NULL for memory of a CUDA memory pool or mapped with cuMemMap */
+	cuda_ctx ctx; /* NULL if the memory is of a CUDA memory pool or mapped with cuMemMap */
 	unsigned type;
 	unsigned long long id; /* id of the allocation */
 	int managed, ordinal, mapped;
@@ -190,16 +190,16 @@ static tcpx_status cuda_probe(void *addr, uint64_t length, uint32_t device, uint
 		return status;
 	status = memory_check(gpu, addr, length, out_id);
 	if (status == TCPX_OK)
-		/* the owner thread holds its own reference to the device; the one taken above is
-		 * dropped below */
+		/* the owner thread takes its own reference to the device; ours is dropped below */
 		status = mem_cuda_owner_start(device);
 	sys_cuda_put(gpu);
 	return status;
 }
 
-/* See mem_kind.same. Of the driver's errors, only CUDA_ERR_INVALID_VALUE means that the memory was
- * freed. The others (a broken context, the end of the process) say nothing about the memory. The
- * memory then counts as unchanged, and the copy that follows fails and reports the error. */
+/* Returns 0 if the memory was freed (mem_kind.same). Of the driver's errors, only
+ * CUDA_ERR_INVALID_VALUE means that it was freed. The other errors (a broken context, the end of
+ * the process) say nothing about the memory. The memory then counts as unchanged, and the copy that
+ * follows fails and reports the error. */
 static int cuda_same(void *addr, uint64_t length, uint32_t device, uint64_t id)
 {
 	unsigned long long now = 0;
@@ -230,16 +230,16 @@ static tcpx_status cuda_commit(struct mem_copy *copy)
 	return mem_cuda_owner_push(copy, 0);
 }
 
-/* See mem_kind.stop. The sharing thread passes copies to the owner threads, so it is stopped
- * first. */
+/* Ends the threads of the kind (mem_kind.stop). The sharing thread ends first, because it passes
+ * copies to the owner threads. */
 static void cuda_stop(void)
 {
 	mem_cuda_share_stop();
 	mem_cuda_owners_stop();
 }
 
-/* See mem_kind.slot_alloc. Reuses a slot of this size that cuda_slot_leave kept, if there is
- * one. */
+/* Allocates pinned memory for a slot (mem_kind.slot_alloc), or reuses a slot of this size that
+ * cuda_slot_leave kept. */
 static void *cuda_slot_alloc(size_t bytes, uint32_t device)
 {
 	void *slot = mem_cuda_slot_left(bytes, device);
@@ -247,9 +247,9 @@ static void *cuda_slot_alloc(size_t bytes, uint32_t device)
 	return slot ? slot : mem_cuda_slot_alloc(bytes, device);
 }
 
-/* See mem_kind.slot_leave. Keeps the slot; the owner thread of the device frees it when the thread
- * ends. If no owner thread runs (in a forked child, or because it has just ended) or the device is
- * broken, frees the slot at once. */
+/* Keeps an unused slot for reuse (mem_kind.slot_leave). The owner thread of the device frees kept
+ * slots when it ends. If this thread does not run (in a forked child, or because it has just ended)
+ * or the device is broken, frees the slot at once. */
 static void cuda_slot_leave(void *slot, size_t bytes, uint32_t device)
 {
 	if (!mem_cuda_owner_runs(device)) {

@@ -28,7 +28,7 @@ static tcpx_status cover_refused(const struct sys_cuda_gpu *gpu, cuda_ptr at, ui
 /* Asks the driver for a dma-buf of the range, and closes its descriptor at once. */
 static tcpx_status ask_driver(const struct sys_cuda_gpu *gpu, cuda_ptr at, uint64_t bytes)
 {
-	int fd = -1; /* a driver that refuses may leave it unchanged */
+	int fd = -1; /* a driver that refuses may leave `fd` unchanged */
 	cuda_result result = gpu->api->mem_export(&fd, at, (size_t)bytes, CUDA_RANGE_DMABUF_FD, 0);
 
 	if (result == CUDA_OK && fd >= 0) {

@@ -12,8 +12,8 @@ struct issue {
 	cuda_result fatal; /* the error that made the device unusable, or CUDA_OK */
 };
 
-/* Copies of one piece each that are contiguous in the slots and on the GPU. One driver call copies
- * them all. */
+/* A run: copies that one driver call makes together. Each has one piece, and they are contiguous in
+ * the slots and on the GPU. */
 struct run {
 	struct mem_copy *first, *last; /* first and last copy of the run, linked by `next` */
 	/* address of the first byte in the slots; address of the first byte on the GPU */
@@ -30,7 +30,7 @@ static cuda_result copy_bytes(const struct issue *issue, const struct mem_copy *
 			     : issue->api->copy_async(gpu, host, bytes, issue->stream);
 }
 
-/* Records a failure of a copy as its result, if no earlier failure is recorded. Parts of the copy
+/* Records a failure as the result of the copy, unless the copy has failed before. Parts of the copy
  * may be in the stream, so the copy's `done` is called only when its whole group has ended. */
 static void record_failure(struct issue *issue, struct mem_copy *copy, cuda_result result)
 {
@@ -46,8 +46,8 @@ static void record_failure(struct issue *issue, struct mem_copy *copy, cuda_resu
 		issue->fatal = result;
 }
 
-/* Returns the total length of piece *i and the following pieces that are contiguous on both sides
- * of the copy. Advances *i to the first piece after them. */
+/* Returns the total length of piece *i and of the pieces that follow it contiguously, both in GPU
+ * memory and at the copy's other side. Advances *i to the first piece after them. */
 static uint64_t stretch_bytes(const struct mem_copy *copy, uint32_t *i)
 {
 	uint8_t *memory = copy->pieces[*i].addr;
@@ -76,9 +76,9 @@ static cuda_result issue_each(const struct issue *issue, const struct mem_copy *
 	return result;
 }
 
-/* Issues one copy of several pieces, with one driver call per contiguous stretch of pieces.
- * Adjacent pieces may lie in separate allocations, and the driver refuses a call that spans two
- * allocations. A refused stretch is issued piece by piece. */
+/* Issues one copy, with one driver call per contiguous stretch of its pieces. If the driver refuses
+ * a stretch, issues the stretch piece by piece: adjacent pieces may lie in separate allocations,
+ * and the driver refuses a call that spans two allocations. */
 static cuda_result issue_pieces(const struct issue *issue, const struct mem_copy *copy)
 {
 	uint8_t *slot = copy->slot;
@@ -120,8 +120,9 @@ static void issue_singly(struct issue *issue, const struct run *run)
 }
 
 /* Issues the run with one driver call. If the driver refuses a call for several copies, issues the
- * copies one by one. Any other error becomes the result of all copies of the run; so does the error
- * of an earlier run that made the device unusable. The run is empty afterwards. */
+ * copies one by one. Any other error becomes the result of all copies of the run. If an earlier run
+ * made the device unusable, issues nothing, and that run's error becomes the result. The run is
+ * empty afterwards. */
 static void issue_run(struct issue *issue, struct run *run)
 {
 	cuda_result result = issue->fatal; /* may be set by an earlier run */
@@ -139,7 +140,8 @@ static void issue_run(struct issue *issue, struct run *run)
 	run->first = NULL;
 }
 
-/* Appends the copy to the run if the copy is contiguous with the run. Returns 1 if so. */
+/* Appends the copy to the run and returns 1, if the copy has one piece that is contiguous with the
+ * run. Otherwise returns 0. */
 static int run_grow(struct run *run, struct mem_copy *copy)
 {
 	if (!run->first || copy->npieces != 1 || copy->sources ||

@@ -6,14 +6,14 @@
 #include "mem/kind.h"
 #include "sys/cuda.h"
 
-/* Returns the number of driver calls that mem_issue_copies would make for this list. Counts up to
- * `enough` at most. */
+/* Returns the number of driver calls that mem_issue_copies would make for this list, or `enough` if
+ * there would be more. */
 uint32_t mem_issue_calls(struct mem_copy *first, uint32_t enough);
 
-/* Puts a list of copies, sorted by slot address, into the stream. If the driver refuses a copy, the
- * copy's `result` is set. Such a copy still ends with the whole list, because a part of it may be
- * in the stream. Returns CUDA_OK, or the error that made the device unusable. Called by the owner
- * thread; the context must be current. */
+/* Puts a list of copies, sorted by slot address, into the stream. If the driver refuses a copy,
+ * sets the copy's `result`; the caller must still end this copy only with the whole list, because a
+ * part of it may be in the stream. Returns CUDA_OK, or the error that made the device unusable.
+ * Called by the owner thread; the context must be current. */
 cuda_result mem_issue_copies(const struct sys_cuda *api, cuda_stream stream,
 			     struct mem_copy *first);
 

@@ -10,8 +10,9 @@
 #include "base/error.h"
 #include "mem/cuda_issue.h"
 
-/* most pieces of a group that only the copy engine can copy. After each group the stream writes the
- * group's number, which costs as much as half a small copy. */
+/* most pieces of a group if no launch is possible, so that the copy engine must copy the group. Not
+ * fewer, because after each group the stream writes the group's number, which costs as much as half
+ * a small copy. */
 #define GROUP_CALLS 32u
 #define ENGINE_CALLS 8u		 /* up to this many copy-engine calls cost less than a launch */
 #define GROUP_BYTES (4ull << 20) /* most bytes of a group; the bus needs 80 us for them */
@@ -81,8 +82,8 @@ int mem_lane_moves(struct cuda_lane *lane)
 	return lane->launcher.kernels != NULL;
 }
 
-/* Makes the stream write the number that its word holds already. The lane is idle, so the write
- * changes nothing. */
+/* Makes the stream write to its word the number that the word holds already. The lane must be idle;
+ * then the write changes nothing. */
 static void way_warm(const struct cuda_lane *lane, const struct lane_stream *way)
 {
 	if (way->stream)
@@ -107,7 +108,7 @@ void mem_lane_close(struct cuda_lane *lane)
 
 /* Gives the group its number, and makes the stream write the number when all copies issued to the
  * stream so far have ended. Sets group->flagged to 1 if the stream will write the number. Sets it
- * to 0 if the driver call failed, or if the device is broken or cannot do this. */
+ * to 0 if the driver call failed, if the device is broken, or if its streams cannot write words. */
 static void group_flag(struct cuda_lane *lane, struct cuda_group *group, struct lane_stream *way)
 {
 	cuda_result result = CUDA_ERR_NOT_SUPPORTED;
@@ -137,8 +138,9 @@ static void group_engine(struct cuda_lane *lane, struct cuda_group *group, struc
 	group_flag(lane, group, way);
 }
 
-/* Returns memory for a launch, or NULL if the copy engine must be used. Returns NULL while aborted
- * launches are in the stream, because a new launch would wait for them. */
+/* Returns memory for the pieces of a launch, or NULL if the copy engine must be used: there are no
+ * kernels, all such memory is in use, or aborted launches are in the stream. A new launch would
+ * wait for these. */
 static struct cuda_launch *lane_launch(struct cuda_lane *lane)
 {
 	return lane->naborted ? NULL : mem_launcher_slot(&lane->launcher);
@@ -241,8 +243,8 @@ static struct mem_copy *group_take(struct cuda_lane *lane, int64_t now_ns)
 	return copies;
 }
 
-/* Whether the group's kernel was aborted and copied nothing. Returns 0 for a mixed group, which the
- * copy engine copies in any case. */
+/* Returns 1 if the group's kernel was aborted and copied nothing. Returns 0 for a mixed group (only
+ * some of its launches succeeded), which the copy engine copies in any case. */
 static int group_was_stopped(const struct cuda_group *group)
 {
 	return group->launch && !group->mixed && mem_launch_stopped(group->launch);
@@ -251,10 +253,10 @@ static int group_was_stopped(const struct cuda_group *group)
 /*
  * Aborts the launch of the oldest group if the launch has not begun after mem_lane_patience_ns, or
  * at once if earlier aborted launches are still in the stream. (A kernel of the application may
- * occupy the GPU for any length of time.) Does nothing for a mixed group, of which some launches
- * failed. If the aborted launch is certain to touch no memory, the copy engine copies the group,
- * and the function returns 1. The launch's mark and pieces stay in use until the stream has passed
- * the launch. Until then the launch counts in *lane->pending.
+ * occupy the GPU for any length of time.) Returns 1 if the aborted launch is certain to touch no
+ * memory; the copy engine then copies the group. The launch's mark and pieces stay in use until the
+ * stream has passed the launch, and until then the launch counts in *lane->pending. Otherwise
+ * returns 0. Does nothing for a mixed group, for which only some launches succeeded.
  */
 static unsigned abort_oldest_launch(struct cuda_lane *lane, int64_t now_ns)
 {
@@ -317,9 +319,9 @@ unsigned mem_lane_round(struct cuda_lane *lane, int64_t now_ns)
 	return moved;
 }
 
-/* For a broken device. Returns 1 if the group will copy no more bytes, because it has ended or its
- * stream is dead. *out_status is the status for its copies: TCPX_OK if the group ended normally,
- * else `status`. */
+/* Returns 1 if the group will copy no more bytes, because it has ended or its stream is dead.
+ * *out_status is the status for the group's copies: TCPX_OK if the group ended normally, else
+ * `status`. Called when the device is broken. */
 static int group_ended_or_dead(struct cuda_lane *lane, struct cuda_group *group, tcpx_status status,
 			       tcpx_status *out_status)
 {

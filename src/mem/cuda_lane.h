@@ -17,12 +17,13 @@
 #include "mem/kind.h"
 #include "sys/cuda.h"
 
-/* Most groups under way. They are few, because work in a stream cannot be taken back. Two suffice
- * to keep the copy engine busy: one can run while the host ends the other. */
+/* At most this many groups of a lane are under way. They are few, because work in a stream cannot
+ * be taken back. Two suffice to keep the copy engine busy: one can run while the host ends the
+ * other. */
 #define CUDA_LANE_GROUPS 2
 
-/* Directions: from a slot into GPU memory, from there into a slot, and from any memory that the GPU
- * can read into its own (a move). */
+/* Directions: IN from a slot into GPU memory, OUT from GPU memory into a slot, MOVE from any memory
+ * that the GPU can read into its own memory. */
 enum { CUDA_LANE_IN = 0, CUDA_LANE_OUT, CUDA_LANE_MOVE, CUDA_LANES };
 
 /* One of the two streams of a lane, and the numbers of the groups issued to it. */
@@ -39,11 +40,11 @@ struct lane_stream {
 struct cuda_group {
 	struct mem_copy *first;
 	struct lane_stream *way;
-	struct cuda_launch *launch; /* NULL if the copy engine copies the group */
+	struct cuda_launch *launch; /* NULL if no kernel was launched */
 	uint32_t number;
 	int flagged; /* whether the stream will write the group's number to the word */
-	/* whether one of the group's launches failed; the copy engine then copies the whole group,
-	 * in the stream of the launches */
+	/* whether only some of the group's launches succeeded; the copy engine then copies the
+	 * whole group, in the stream of the launches */
 	int mixed;
 	int64_t since_ns; /* when the group became the oldest one under way */
 };
@@ -67,7 +68,8 @@ struct cuda_lane {
 	struct cuda_group late[MEM_LAUNCH_SLOTS];
 	unsigned naborted;
 	int64_t moved_ns; /* when a group was last issued or ended, or the driver was asked */
-	/* whether the device cannot write a word from a stream; the driver is asked instead */
+	/* whether the device cannot write a word from a stream; then the driver is asked whether
+	 * groups have ended */
 	int flagless;
 	cuda_result fatal;
 };
@@ -102,9 +104,10 @@ void mem_lane_close(struct cuda_lane *lane);
  * copies that have ended; `done` may push other copies. */
 unsigned mem_lane_round(struct cuda_lane *lane, int64_t now_ns);
 
-/* Called in each round after the device broke. Ends queued copies with `status`. Ends copies in a
- * stream only when the stream reports that it is dead or has passed them; until then the stream may
- * still copy bytes. Returns the number of groups that ended; the queue counts as one group. */
+/* Ends queued copies with `status`. Ends the copies of a group in a stream only when the stream has
+ * passed them or is dead, because before that the stream may still copy bytes. Returns the number
+ * of groups that ended; the queue counts as one group. Called in each round after the device
+ * broke. */
 unsigned mem_lane_fail(struct cuda_lane *lane, tcpx_status status);
 
 #endif

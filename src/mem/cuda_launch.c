@@ -8,7 +8,7 @@
 #include "mem/copy.h"
 #include "mem/cuda_kind.h"
 
-#define LAUNCHES 32u	  /* most launches of a list */
+#define LAUNCHES 32u	  /* most launches for one list */
 #define CALLS_A_LAUNCH 4u /* cost of a launch, in calls of the copy engine */
 #define GAP (16u << 10)	  /* longest gap between slots of one launch, in bytes */
 #define SLOT_BYTES (MEM_LAUNCHER_BYTES / MEM_LAUNCH_SLOTS)
@@ -70,9 +70,10 @@ struct cuda_launch *mem_launcher_slot(struct cuda_launcher *launcher)
 	return NULL;
 }
 
-/* Adds `bytes` bytes at address `at` in the slot and address `gpu` in GPU memory. Extends the last
- * piece if the bytes follow it on both sides, else adds a piece. Begins a new launch if the gap in
- * the slots is too long or the launch is full. Returns 0 if the list is full. */
+/* Adds a stretch of `bytes` bytes to the list: `at` is its address in the slot, `gpu` its address
+ * in GPU memory. Extends the last piece if the stretch follows it on both sides, else adds a piece.
+ * Begins a new launch if the gap to the last piece in the slots is too long or the launch is full.
+ * Returns 0 if the list is full. */
 static int plan_piece(struct plan *plan, struct mem_copy_piece *pieces, cuda_ptr at, cuda_ptr gpu,
 		      uint64_t bytes)
 {
@@ -192,7 +193,8 @@ int mem_launch_started(const struct cuda_launch *launch)
 	return atomic_load_explicit(&launch->mark->started, memory_order_relaxed) == launch->serial;
 }
 
-/* The host's part of the protocol in copy_abi.h: stores abort, then loads started, both seq_cst. */
+/* Stores `abort`, then loads `started`, both seq_cst: the host's part of the protocol in
+ * copy_abi.h. */
 int mem_launch_abort(struct cuda_launch *launch)
 {
 	atomic_store(&launch->mark->abort, 1);

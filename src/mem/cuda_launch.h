@@ -10,16 +10,16 @@
 #include "mem/cuda_kernels.h"
 #include "mem/kind.h"
 
-#define MEM_LAUNCH_PIECES 8192u /* most pieces of a list */
-#define MEM_LAUNCH_SLOTS 2	/* most lists under way */
+#define MEM_LAUNCH_PIECES 8192u /* most pieces of one list */
+#define MEM_LAUNCH_SLOTS 2	/* this many lists may be under way */
 
 /* Memory for one list of pieces that is under way. */
 struct cuda_launch {
 	struct mem_copy_mark *mark; /* mapped host memory */
 	union {			    /* MEM_LAUNCH_PIECES pieces in mapped host memory */
 		struct mem_copy_piece *pieces;
-		/* instead of `pieces` if the launcher uses the move kernel, that is, if
-		 * cuda_launcher.move_blocks is not 0 */
+		/* used instead of `pieces` if the launcher is for moves (cuda_launcher.move_blocks
+		 * is not 0) */
 		struct mem_move_piece *moves;
 	};
 	cuda_ptr mark_at, pieces_at; /* device addresses of `mark` and `pieces` */
@@ -41,7 +41,8 @@ struct cuda_launcher {
 
 enum mem_launch_result {
 	MEM_LAUNCH_NONE, /* nothing was launched: the caller uses the copy engine, in any stream */
-	/* some launches failed: the caller copies the whole list again, in the same stream */
+	/* only some launches succeeded: the caller copies the whole list again by the copy engine,
+	 * in the same stream */
 	MEM_LAUNCH_PART,
 	MEM_LAUNCH_ALL,
 };
@@ -66,11 +67,11 @@ void mem_launcher_close(struct cuda_launcher *launcher); /* only while no launch
  * are no kernels. */
 struct cuda_launch *mem_launcher_slot(struct cuda_launcher *launcher);
 
-/* Copies the list from `first` on, sorted by slot address, by one or several kernel launches, which
- * `launch` stands for. `calls` is the number of calls that the copy engine would need. Returns
- * MEM_LAUNCH_NONE also if more than `calls` / 4 launches are needed; a launcher of moves ignores
- * `calls`, and UINT32_MAX sets no limit. Unless the result is MEM_LAUNCH_NONE, `launch` is busy
- * afterwards. */
+/* Puts one or several launches into the stream that copy the list from `first` on, which is sorted
+ * by slot address. `launch` (see mem_launcher_slot) has their pieces, and is busy afterwards unless
+ * the result is MEM_LAUNCH_NONE. `calls` is the number of calls that the copy engine would need. If
+ * more than `calls` / 4 launches are needed, launches nothing; UINT32_MAX sets no limit. A launcher
+ * of moves ignores `calls`. */
 enum mem_launch_result mem_launch_put(struct cuda_launcher *launcher, struct cuda_launch *launch,
 				      const struct mem_copy *first, uint32_t calls);
 
@@ -80,8 +81,8 @@ enum mem_launch_result mem_launch_put_moves(struct cuda_launcher *launcher,
 					    struct cuda_launch *launch,
 					    const struct mem_copy *first);
 
-/* For cuda_launch.c and cuda_launch_move.c. Gives `launch` the next serial and resets its
- * mark (copy_abi.h). */
+/* Gives `launch` the next serial and resets its mark (copy_abi.h). Called by cuda_launch.c and
+ * cuda_launch_move.c. */
 void mem_launch_renew(struct cuda_launcher *launcher, struct cuda_launch *launch);
 void mem_launch_failed(void); /* logs the last error, and that the copy engine is used instead */
 

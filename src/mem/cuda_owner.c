@@ -34,10 +34,10 @@
 enum owner_state { OWNER_OFF = 0, OWNER_STARTING, OWNER_ON, OWNER_ENDING };
 
 /*
- * `state` changes under the lock. A thread that submits a copy first increments `pending` and then
- * checks that `state` is ON. The owner thread first sets `state` to ENDING and then checks
- * `pending`; if a copy is pending, it sets `state` to ON again. So no accepted copy is lost when
- * the owner thread ends.
+ * The owner of a GPU. `state` changes under the lock. A thread that submits a copy first increments
+ * `pending` and then checks that `state` is ON. The owner thread first sets `state` to ENDING and
+ * then checks `pending`; if a copy is pending, it sets `state` to ON again. So no accepted copy is
+ * lost when the owner thread ends.
  */
 struct cuda_owner {
 	struct cuda_lane lanes[CUDA_LANES];
@@ -45,12 +45,13 @@ struct cuda_owner {
 	_Atomic int64_t roused_ns; /* until this time the thread stays awake and waits for copies */
 	/* bit i is set if copies are expected in lane i; owner_warm clears the bit */
 	_Atomic uint32_t roused;
-	/* accepted copies whose `done` has not returned, and aborted launches in a stream */
+	/* number of accepted copies whose `done` has not returned, plus aborted launches in a
+	 * stream */
 	_Atomic uint32_t pending;
 	/* `state` is an enum owner_state; `stop` is 1 if the thread must end */
 	_Atomic int state, stop;
-	/* the status with which copies fail because the device is broken, written after `error`; 0
-	 * if it works */
+	/* 0 while the device works, else the status with which copies fail because it is broken;
+	 * written after `error` */
 	_Atomic int broken;
 	_Atomic int lists; /* whether the lane for moves has a kernel for lists of pieces */
 	tcpx_error error;  /* why the device is broken, or why the thread did not start */
@@ -309,8 +310,8 @@ static void owner_wait(struct cuda_owner *owner, int64_t now_ns, int64_t quiet_n
 		sys_cpu_relax();
 		return;
 	}
-	/* the end of a copy is noticed late by at most an eighth of the wait, within the limits
-	 * below */
+	/* sleep for an eighth of the wait so far, within the limits below, so that the end of a
+	 * copy is noticed at most that much late */
 	step_ns = waited_ns / 8;
 	if (step_ns < STEP_NS)
 		step_ns = STEP_NS;

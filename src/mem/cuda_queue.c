@@ -12,9 +12,9 @@ struct room {
 	uint64_t bytes, pieces;
 };
 
-/* The copies at the front of the queue, in two orders. The age of a copy is its index in `copies`,
- * where the oldest copy is first. The place of a copy is its index in `by_slot`, where the lowest
- * slot address is first. */
+/* The copies at the front of the queue, in two orders. The age of a copy is its index in `copies`;
+ * the oldest copy has age 0. The place of a copy is its index in `by_slot`; the copy with the
+ * lowest slot address has place 0. */
 struct front {
 	struct mem_copy *copies[AHEAD];
 	uint32_t n;
@@ -170,8 +170,8 @@ struct stretch {
 	uint64_t bytes;
 };
 
-/* Returns the stretch that begins at place `begin`. Its `bytes` is 0 if the copy at this place is
- * in the group already. */
+/* Returns the stretch that begins at place `begin`. The stretch's `bytes` is 0 if the copy at this
+ * place is in the group already. */
 static struct stretch stretch_at(const struct front *front, uint32_t begin)
 {
 	struct stretch it = {begin, begin, AHEAD, 0};
@@ -189,10 +189,11 @@ static struct stretch stretch_at(const struct front *front, uint32_t begin)
 }
 
 /*
- * Returns the stretch to take next; its `bytes` is 0 if none is left. If `must` is set, returns the
- * stretch that has the oldest copy of the queue. Otherwise returns the longest stretch and, among
- * equally long ones, the one with the oldest copy. All stretches of at least a quarter of `group`
- * bytes count as equally long. Age decides among these, because a channel sends its bytes in order.
+ * Returns the stretch to take next: the longest one and, among equally long ones, the one with the
+ * oldest copy. All stretches of at least a quarter of `group` bytes count as equally long. Age
+ * decides among these, because a channel sends its bytes in order. If `must` is set, returns the
+ * stretch that has the oldest copy of the queue, however short. The result's `bytes` is 0 if no
+ * stretch is left.
  */
 static struct stretch stretch_next(const struct front *front, uint64_t group, int must)
 {

@@ -59,7 +59,7 @@ struct mem_mapping {
 	struct sys_cuda_gpu *gpu[MEM_CUDA_DEVICES];
 };
 
-/* The requests for the sharing thread. The lock guards all fields except `generation`. */
+/* What the sharing thread has to do. The lock guards all fields except `generation`. */
 static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -102,8 +102,9 @@ static uint32_t source_of(const struct sys_cuda *api, const char *pci)
 	return NOWHERE;
 }
 
-/* Completes a handle for another process. Sets its form, and fills in a legacy handle. For memory
- * mapped with cuMemMap, makes a descriptor (*out_fd) instead. The context must be current. */
+/* Completes a handle for another process. For memory mapped with cuMemMap the form becomes
+ * HANDLE_MAPPED, and *out_fd a descriptor of the memory. For other memory the form becomes
+ * HANDLE_LEGACY. The context must be current. */
 static tcpx_status handle_make(const struct sys_cuda_gpu *gpu, struct cuda_handle *handle,
 			       int *out_fd)
 {
@@ -170,7 +171,8 @@ static tcpx_status check_peers(const struct sys_cuda_gpu *gpu, uint32_t source)
 	int can = 0;
 
 	if (source == NOWHERE || source == gpu->ordinal)
-		/* an invisible source that cannot be read makes a driver call fail later */
+		/* no check is possible; if the GPU cannot read this source, a later driver call
+		 * fails */
 		return TCPX_OK;
 	if (gpu->api->device_get(&other, (int)source) == CUDA_OK &&
 	    gpu->api->device_can_access(&can, gpu->device, other) == CUDA_OK && can)
@@ -179,9 +181,9 @@ static tcpx_status check_peers(const struct sys_cuda_gpu *gpu, uint32_t source)
 			 gpu->ordinal, source);
 }
 
-/* Gives a device access to memory of this process (HANDLE_PLAIN). Memory without a context (of a
- * CUDA memory pool, or mapped with cuMemMap) is accessible to another device only if the
- * application allowed it. The context must be current. */
+/* Gives a device access to memory of this process (HANDLE_PLAIN). Returns ERR_UNSUPPORTED for
+ * memory without a context (of a CUDA memory pool, or mapped with cuMemMap) to which the
+ * application has given this device no access. The context must be current. */
 static tcpx_status open_plain(const struct sys_cuda_gpu *gpu, const struct mem_mapping *mapping)
 {
 	cuda_ptr at = mapping->handle.addr;
@@ -211,9 +213,9 @@ static tcpx_status open_plain(const struct sys_cuda_gpu *gpu, const struct mem_m
 	return TCPX_OK;
 }
 
-/* Opens an allocation of another process (HANDLE_LEGACY). *out_base is the address of the region in
- * it. Returns ERR_PROTOCOL if the allocation is smaller than the peer's handle says. The context
- * must be current. */
+/* Opens an allocation of another process (HANDLE_LEGACY). *out_base is the address of the region,
+ * which lies in the allocation. Returns ERR_PROTOCOL if the allocation is smaller than the peer's
+ * handle says. The context must be current. */
 static tcpx_status open_legacy(const struct sys_cuda_gpu *gpu, const struct cuda_handle *handle,
 			       uint64_t *out_base)
 {
@@ -323,9 +325,9 @@ static int handle_ok(const struct mem_share *share, const struct cuda_handle *ha
 	return form != HANDLE_MAPPED || handle->offset + handle->length <= handle->span;
 }
 
-/* Opens the region of a handle on every device that this process uses. If one of them cannot read
- * the region, nothing is opened, and the peer should send the bytes instead. Returns ERR_AGAIN if
- * no device is in use. */
+/* Opens the region of a handle on every device that this process uses. If one of these devices
+ * cannot read the region, opens it on none and returns an error; the peer should then send the
+ * bytes instead. Returns ERR_AGAIN if no device is in use. */
 static tcpx_status share_open(struct mem_share *share)
 {
 	const struct sys_cuda *api = sys_cuda_driver();
@@ -389,8 +391,8 @@ static void share_op_run(struct mem_share *share)
 	share->done(share, status);
 }
 
-/* Passes a move to the queue of the owner thread. copy->slot is an offset in the region, and `base`
- * is the region's address on the device. */
+/* Passes a move to the queue of the owner thread. Before the call copy->slot is an offset in the
+ * region, after it an address. `base` is the region's address on the device. */
 static tcpx_status map_move_start(struct mem_copy *copy, uint64_t base)
 {
 	copy->slot = (void *)(uintptr_t)(base + (uintptr_t)copy->slot);

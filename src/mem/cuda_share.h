@@ -14,10 +14,11 @@ tcpx_status mem_cuda_share(struct mem_share *share);
 /* See mem_kind.mapped_at. Returns the address of the mapped region on the device, or 0 if the
  * mapping is not open there yet. */
 uint64_t mem_cuda_mapped_at(const struct mem_mapping *mapping, uint32_t device);
-/* See mem_kind.move. If the mapping is not open on the device yet, the sharing thread opens it
- * first, which may take milliseconds. */
+/* Queues a move (mem_kind.move). If the mapping is not open on the device yet, the sharing thread
+ * opens it before, which may take milliseconds. */
 tcpx_status mem_cuda_move(struct mem_copy *copy);
-/* Ends the sharing thread after the last request. Called when no session is open. */
+/* Ends the sharing thread after it has carried out all queued requests, and waits for its end.
+ * Called when no session is open. */
 void mem_cuda_share_stop(void);
 
 #endif

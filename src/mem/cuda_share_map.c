@@ -15,8 +15,8 @@ struct found {
 };
 
 /* *out_mapped is 1 if cuMemRetainAllocationHandle should succeed at this address: memory is mapped
- * there that belongs neither to a context nor to a CUDA memory pool. Returns the driver's error. If
- * there is no memory at the address, returns CUDA_OK. */
+ * there that belongs neither to a context nor to a CUDA memory pool. Returns the driver's error;
+ * that there is no memory at the address is no error. */
 static cuda_result is_mapped_at(const struct sys_cuda *api, cuda_ptr at, int *out_mapped)
 {
 	static const int names[] = {CUDA_POINTER_CONTEXT, CUDA_POINTER_MAPPED,
@@ -32,9 +32,10 @@ static cuda_result is_mapped_at(const struct sys_cuda *api, cuda_ptr at, int *ou
 }
 
 /*
- * *out_same is 1 if the allocation of `found` is mapped at this address too. If the driver's call
- * fails although memory is mapped there, returns the error. If the failure were taken for the end
- * of the mapping, the region's offset would be wrong, and the peer would read wrong bytes.
+ * *out_same is 1 if the allocation of `found` is mapped at this address too. If the driver cannot
+ * tell although memory is mapped there, returns the driver's error. The caller must not take this
+ * for the end of the mapping: the region's offset would be wrong, and the peer would read wrong
+ * bytes.
  */
 static cuda_result is_same_at(const struct found *found, cuda_ptr at, int *out_same)
 {

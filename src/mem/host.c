@@ -20,9 +20,9 @@ static tcpx_status host_probe(void *addr, uint64_t length, uint32_t device, uint
 	return TCPX_OK;
 }
 
-/* See mem_kind.fill and mem_kind.commit. Host memory needs no slot, but these functions exist, so
- * that a caller may treat it like a staged kind. They call `done` on the thread of the caller
- * before they return. */
+/* Copies at once and calls `done` before it returns: mem_kind.fill and mem_kind.commit of host
+ * memory. Host memory needs no slot, but with these functions a caller may treat it like a staged
+ * kind. */
 static tcpx_status host_copy(struct mem_copy *copy, int to_slot)
 {
 	copy->to_slot = to_slot;

@@ -86,7 +86,7 @@ struct mem_kind {
 	tcpx_status (*probe)(void *addr, uint64_t length, uint32_t device, uint64_t *out_id);
 
 	/* Returns 0 if the memory at `addr` is no longer the allocation that `probe` saw, and must
-	 * not be touched. NULL means always 1. Any thread; takes a few microseconds at most. */
+	 * not be touched. No function (NULL) means always 1. Any thread; takes a few us at most. */
 	int (*same)(void *addr, uint64_t length, uint32_t device, uint64_t id);
 
 	/* `fill` copies pieces into the slot, `commit` the slot into pieces. They block only to
@@ -95,10 +95,10 @@ struct mem_kind {
 	tcpx_status (*fill)(struct mem_copy *copy);
 	tcpx_status (*commit)(struct mem_copy *copy);
 
-	/* Starts an operation; on an error nothing is started. NULL if memory of the kind cannot be
-	 * shared. Any thread, but not under a lock that `done` takes. */
+	/* Starts the operation `op`; on an error nothing is started. NULL if memory of the kind
+	 * cannot be shared. Any thread, but not under a lock that `done` takes. */
 	tcpx_status (*share)(struct mem_share *share);
-	/* Like `commit`, but copies from offset `slot` of `from`, or from address `slot`. */
+	/* Like `commit`, but from offset `slot` of `from`; if `from` is NULL, address `slot`. */
 	tcpx_status (*move)(struct mem_copy *copy);
 	/* Returns the mapping's address on the device; 0 if it is not open there. Any thread. */
 	uint64_t (*mapped_at)(const struct mem_mapping *mapping, uint32_t device);
@@ -116,9 +116,9 @@ struct mem_kind {
 	 * kinds whose `slot_free` may wait for other work of the device; otherwise NULL. */
 	void (*slot_leave)(void *slot, size_t bytes, uint32_t device);
 
-	/* Called after the last session closed. Ends threads and releases devices, at once or after
-	 * the last copy, for which it waits a limited time. The next `probe` or copy starts them
-	 * again. NULL if there is nothing to stop. */
+	/* Ends threads and releases devices. Called after the last session closed. Waits a limited
+	 * time for copies under way; a thread that still has copies then ends after them. The next
+	 * `probe` or copy starts threads again. NULL if there is nothing to stop. */
 	void (*stop)(void);
 };
 

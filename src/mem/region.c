@@ -142,8 +142,8 @@ static void slot_empty(struct mem_regions *regions, uint64_t id)
 	regions->count--;
 }
 
-/* Checks and prepares the region before it takes the lock, because probing memory and opening
- * staging pools are slow. Then gives the region its key and id under the lock. */
+/* Registers memory. First checks and prepares the region without the lock, because probing memory
+ * and opening staging pools are slow. Then gives the region its key and id under the lock. */
 tcpx_status mem_region_add(struct mem_regions *regions, void *addr, uint64_t length,
 			   const tcpx_region_opts *opts, uint64_t *out_id)
 {
@@ -243,9 +243,9 @@ void mem_region_put(struct mem_region *region)
 
 /*
  * Takes an io reference. Either this function reads that the region is retired and fails, or
- * mem_region_quiesce reads that `io` counts the access. This holds because the one side writes `io`
- * and then reads `retired`, while the other side writes `retired` (mem_region_retire) and then
- * reads `io`, all sequentially consistent.
+ * mem_region_quiesce reads that `io` counts the access. This holds because this function writes
+ * `io` and then reads `retired`, while the deregistering thread writes `retired`
+ * (mem_region_retire) and then reads `io`, all sequentially consistent.
  */
 int mem_region_io_get(struct mem_region *region)
 {

@@ -71,10 +71,11 @@ tcpx_status mem_regions_create(struct mem_regions **out_regions);
 void mem_regions_destroy(struct mem_regions *regions);
 
 /* Registers memory. If `opts` is NULL, registers host memory that no peer may access. Returns
- * ERR_INVALID (NULL, zero length, wrap-around, unknown right or flag, a right that the mapping
- * lacks), ERR_UNSUPPORTED (kind), ERR_EXISTS (a STABLE key that other memory has), ERR_NO_MEMORY,
- * ERR_LIMIT, or an error of the kind's `probe`. The id contains index and generation, is never 0,
- * and has bit 63 clear. A STABLE region that is registered again gets one more id. */
+ * ERR_INVALID (address NULL, zero length, wrap-around, unknown right or flag, a right that the
+ * mapping lacks), ERR_UNSUPPORTED (kind), ERR_EXISTS (a STABLE key that other memory has),
+ * ERR_NO_MEMORY, ERR_LIMIT, or an error of the kind's `probe`. The id contains index and
+ * generation, is never 0, and has bit 63 clear. A STABLE region that is registered again gets one
+ * more id. */
 tcpx_status mem_region_add(struct mem_regions *regions, void *addr, uint64_t length,
 			   const tcpx_region_opts *opts, uint64_t *out_id);
 
@@ -82,9 +83,9 @@ tcpx_status mem_region_add(struct mem_regions *regions, void *addr, uint64_t len
  * if it is, or if the kind cannot tell, as for host memory. */
 tcpx_status mem_region_same(const struct mem_region *region);
 
-/* Returns TCPX_OK if the memory has those of MEM_CAN_READ and MEM_CAN_WRITE that `traits` contains.
- * If one was missing at the last check, checks the mappings again. Returns ERR_INVALID if one is
- * still missing; the last error has the address. */
+/* Returns TCPX_OK if the memory has the traits in `traits`: MEM_CAN_READ, MEM_CAN_WRITE or both. If
+ * one was missing at the last check, checks the mappings again. Returns ERR_INVALID if one is still
+ * missing; the last error has the address. */
 tcpx_status mem_region_allows(struct mem_region *region, uint32_t traits);
 
 /* Whether the memory may vanish, because it belongs to a file or its mappings are unknown. */
@@ -104,8 +105,8 @@ struct mem_region *mem_region_get(struct mem_regions *regions, uint64_t id);
 void mem_region_put(struct mem_region *region);
 void mem_region_hold(struct mem_region *region); /* adds a struct reference; the caller has one */
 
-/* Takes an io reference. Returns 0 if the region is retired. Lock-free. The caller must hold a
- * struct reference until after its mem_region_io_put. */
+/* Takes an io reference and returns 1, or returns 0 if the region is retired. Lock-free. The caller
+ * must hold a struct reference until after its mem_region_io_put. */
 int mem_region_io_get(struct mem_region *region);
 /* Drops an io reference. The last one of a retired region wakes the threads in mem_region_quiesce.
  * Lock-free, except for this wake-up. */
@@ -129,19 +130,19 @@ tcpx_status mem_region_access(struct mem_regions *regions, const uint8_t *peer, 
  * and no more references. Returns ERR_REMOTE_RIGHTS or ERR_REMOTE_RANGE. */
 tcpx_status mem_region_access_more(const struct mem_region *region, uint64_t offset,
 				   uint64_t length, uint32_t right);
-void mem_region_access_end(struct mem_region *region); /* drops the io and struct references */
+void mem_region_access_end(struct mem_region *region); /* drops the references of an access */
 
-/* If the region has several ids, removes this id and sets *out_region to NULL; accesses continue.
- * Otherwise retires the region, so that it refuses new accesses. *out_region then has a struct
- * reference, which the caller must drop. May be called again on a retired region (after ERR_BUSY,
- * or from two threads at once). Returns ERR_STALE if no region has this id. */
+/* Retires the region with this id: it refuses new accesses. *out_region then has a struct
+ * reference, which the caller must drop. But if the region has several ids, only removes this id
+ * and sets *out_region to NULL; accesses continue. May be called again on a retired region (after
+ * ERR_BUSY, or from two threads at once). Returns ERR_STALE if no region has this id. */
 tcpx_status mem_region_retire(struct mem_regions *regions, uint64_t id,
 			      struct mem_region **out_region);
 /* Waits until no access to the retired region runs. Returns ERR_BUSY if the deadline, an absolute
  * time, passes first. A negative deadline means none. */
 tcpx_status mem_region_quiesce(struct mem_region *region, int64_t deadline_ns);
-/* Called after mem_region_quiesce. Removes the id and the keys of the region, and drops the table's
- * reference. Does nothing if the id is removed already. */
+/* Removes the id and the keys of the region, and drops the table's reference. Does nothing if the
+ * id is removed already. Called after mem_region_quiesce. */
 void mem_region_remove(struct mem_regions *regions, uint64_t id);
 
 uint32_t mem_regions_count(struct mem_regions *regions); /* number of ids */

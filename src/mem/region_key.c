@@ -120,8 +120,8 @@ struct mem_key *mem_keys_find(const struct mem_keys *keys, uint64_t key, const u
 }
 
 /* Overwrites the first 16 bytes of `text` with a part of the secret, hashes `text`, and erases it.
- * Returns the hash, which is never 0. The texts for own and bound keys differ in length, which
- * SipHash includes, so no bound key has the text of an own key. */
+ * Returns the hash, which is never 0. Texts for own keys and texts for bound keys differ in length,
+ * which SipHash includes, so no bound key has the text of an own key. */
 static uint64_t hash_key_text(const struct mem_keys *keys, void *text, size_t bytes)
 {
 	uint64_t key;
@@ -148,8 +148,8 @@ static uint64_t own_key(const struct mem_keys *keys, const struct mem_region *re
 	return hash_key_text(keys, &text, sizeof(text));
 }
 
-/* Returns a key of the region that serves `peer` only. Hashes the region's own key, which stands
- * for the fields that own_key() hashes, the salt and the peer's public key. */
+/* Returns a key of the region that serves `peer` only: a hash of the region's own key, the salt and
+ * the peer's public key. The own key stands for the fields that own_key() hashes. */
 static uint64_t bound_key_for(const struct mem_keys *keys, const struct mem_region *region,
 			      const uint8_t *peer, uint64_t salt)
 {

@@ -55,8 +55,8 @@ static struct {
 	pthread_once_t once;
 	int fork_err; /* errno of the registration of the fork handler; 0 if it is registered */
 
-	/* The thread that adds parts to pools. It never takes all.lock, under which it is
-	 * joined. */
+	/* For the thread that adds parts to pools. This thread never takes all.lock, under which it
+	 * is joined. */
 	pthread_mutex_t grow_lock;
 	/* pools that lack parts, which the thread serves in turn; guarded by grow_lock */
 	struct list_node growing;
@@ -459,8 +459,9 @@ static bool could_take(const struct mem_staging *pool, const struct mem_stager *
 	return order < ORDERS;
 }
 
-/* Queues the client for a slot of this size. If the client is queued already, changes its size and
- * priority. Returns whether the client was not queued before. */
+/* Queues the client for a slot of this size, with low priority if `patient` is set. If the client
+ * is queued already, changes the size for which it waits and its priority. Returns whether the
+ * client was not queued before. */
 static bool queue_client(struct mem_staging *pool, struct mem_stager *stager, uint64_t size,
 			 bool patient)
 {
@@ -524,8 +525,8 @@ void mem_staging_give(struct mem_staging *pool, void *slot, uint64_t bytes,
 }
 
 /* Returns the first client in the queue that can get its slot at present, or NULL. Skips clients
- * that would exceed half of the pool: they wait until they return slots, and must not block
- * others. */
+ * that would then hold more than half of the pool: they wait until they return slots, and must not
+ * block others. */
 static struct mem_stager *first_servable(struct mem_staging *pool, struct list_node *line)
 {
 	struct list_node *pos;

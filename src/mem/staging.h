@@ -3,8 +3,8 @@
  * Staging memory. The process has one pool for each staged kind, device and direction. A pool is
  * opened with its first 8 MiB when memory of the device is first registered. Right afterwards a
  * thread allocates the pool's other parts. Slot sizes are powers of two (buddy system). Of the free
- * slots of a size, the lowest is taken first, so that the memory in use stays small and in the
- * caches.
+ * slots of a size, the one with the lowest offset is taken, so that the memory in use stays small
+ * and in the caches.
  *
  * A client holds at most half of a pool. A client that gets no slot waits in a queue. A thread that
  * returns a slot asks mem_staging_offer for the next client, and lets this client try again.
@@ -60,7 +60,7 @@ void mem_stager_init(struct mem_stager *stager, struct mem_staging *pool);
 /* Takes a slot for `bytes` bytes, at most MEM_SLOT_MAX. Returns NULL if the client can get none. If
  * `stager` is NULL, the caller is not a client, and the limit of half a pool does not apply. If
  * `out_lined` is not NULL, a client that gets no slot is queued, with low priority if `patient` is
- * set. *out_lined is then whether the client was not queued before. Any thread. */
+ * set; *out_lined is then false if the client was queued already. Any thread. */
 void *mem_staging_take(struct mem_staging *pool, uint64_t bytes, struct mem_stager *stager,
 		       bool patient, bool *out_lined);
 /* Returns a slot to the pool. `bytes` and `stager` must be those of mem_staging_take. Wakes no
@@ -69,11 +69,11 @@ void mem_staging_give(struct mem_staging *pool, void *slot, uint64_t bytes,
 		      struct mem_stager *stager);
 /* Returns the first waiting client for which a slot is free, and removes it from its queue. The
  * caller must let the client try again. Returns NULL if there is no such client. Patient clients
- * are considered only if no other client waits. */
+ * are considered only while all waiting clients are patient. */
 struct mem_stager *mem_staging_offer(struct mem_staging *pool);
-/* Whether slots that `stager` returns could help a waiting client that is not patient. They could
- * help the stager itself, and any client that can take the slot for which it waits without
- * exceeding half of the pool. If `stager` is NULL, only such clients count. */
+/* Whether slots that `stager` returns could help a client that waits and is not patient. They could
+ * help `stager` itself, if it is such a client. They could help another such client if it would
+ * hold at most half of the pool with the slot for which it waits. `stager` may be NULL. */
 bool mem_staging_short(struct mem_staging *pool, const struct mem_stager *stager);
 uint64_t mem_stager_held(struct mem_stager *stager); /* bytes of slots that the client holds */
 uint64_t mem_staging_used(struct mem_staging *pool); /* bytes of slots in use */

@@ -120,8 +120,9 @@ static void slot_leave(struct unpack_slot *slot, tcpx_status status, uint64_t se
 	slot->last = &slot->first;
 }
 
-/* Launches the slot that is being filled. If the launch fails, its jobs end at once if nothing of
- * the launch is in the lane, otherwise when the lane has passed it. */
+/* Launches the slot that is being filled. If the launch fails and no part of it is in the lane, its
+ * jobs end at once. If it fails and a part is in the lane, its jobs end when the lane has passed
+ * that part. */
 static void unpack_launch(struct mem_unpack *u)
 {
 	struct unpack_slot *slot = slot_open(u);
@@ -188,8 +189,9 @@ static tcpx_status check_job(const struct mem_unpack *u, const struct mem_unpack
 	return TCPX_OK;
 }
 
-/* Whether the job can join the jobs in the slot: it has the same pool, and there is room for its
- * pieces and bytes. Each fragment becomes one piece, and one more for each full step of a warp. */
+/* Whether the job can join the jobs in the slot: its fragments are in the same bounce pool, and
+ * there is room for its pieces and bytes. The job has at most one piece per fragment, plus one per
+ * full step of a warp. */
 static int slot_room(const struct mem_unpack *u, const struct unpack_slot *slot,
 		     const struct mem_unpack_job *job)
 {
@@ -236,7 +238,7 @@ tcpx_status mem_unpack_push(struct mem_unpack *u, struct mem_unpack_job *job)
 	return TCPX_OK;
 }
 
-/* Asks the backend whether the lanes are empty. Does so if the words are not written, if they have
+/* Asks the backend whether the lanes are empty, but only if the words are not written, if they have
  * not changed for ASK_NS, or if the unpacker is broken. An error of a lane breaks the unpacker.
  * Jobs under way are given up only when a lane reports an error after the unpacker was broken,
  * because the first error may come from a call that had no effect on the lanes. */

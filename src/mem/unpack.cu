@@ -3,22 +3,23 @@
  * The unpack kernels: they copy pieces of a bounce pool to their destination, in the GPU's own
  * memory or that of a peer GPU.
  *
- * A warp copies one whole piece at a time (piece.cuh), because fragments are about as long as one
- * step of a warp. So no thread has to search for its piece. unpack_abi.h documents the interface.
+ * Fragments are about as long as one step of a warp. A warp therefore copies one whole piece at a
+ * time (piece.cuh), and no thread has to search for its piece. unpack_abi.h documents the
+ * interface.
  */
 #include "mem/piece.cuh"
 #include "mem/unpack_abi.h"
 
 static_assert(STEP == MEM_UNPACK_WORDS, "the host divides long fragments so");
 
-/* Reads of the pool need no bounds: an aligned word that holds a byte of a fragment is readable as
- * a whole. */
+/* Reads of the bounce pool need no bounds: an aligned word that holds a byte of a fragment is
+ * readable as a whole. */
 #define POOL (struct piece_bounds){0, UINT64_MAX}
 
-/* Called by all threads of a block when the block's bytes are stored. The last block of the launch
- * then stores the serial to the word. The stores of all threads come before the barrier of their
- * block, and the barrier comes before the block's fence and count. The last count comes after all
- * other counts, and before the system fence and the store of the word. So every observer in the
+/* Called by all threads of a block when the block's bytes are stored. The block that gets here last
+ * stores the launch's serial to the word. The stores of all threads come before the barrier of
+ * their block, and the barrier comes before the block's fence and count. The last count comes after
+ * all other counts, and before the system fence and the store of the word. So every observer in the
  * system that reads the new word also sees all bytes. */
 static __device__ __forceinline__ void block_end(const struct mem_unpack_args *a)
 {
@@ -26,7 +27,7 @@ static __device__ __forceinline__ void block_end(const struct mem_unpack_args *a
 	if (threadIdx.x)
 		return;
 	__threadfence();
-	/* the last block wraps the count to 0, for the next launch of the stream */
+	/* the block that counts last resets the count to 0, for the next launch of the stream */
 	if (atomicInc((uint32_t *)a->state, gridDim.x - 1) != gridDim.x - 1)
 		return;
 	__threadfence_system();

@@ -30,7 +30,7 @@ enum mem_unpack_mode {
 
 struct mem_unpack_opts {
 	enum mem_unpack_mode mode;
-	uint32_t device;    /* the GPU that can read the pool; unused in modes CPU and NONE */
+	uint32_t device;    /* GPU that can read the bounce pool; unused in modes CPU and NONE */
 	uint64_t job_bytes; /* bytes of the largest job, 1 .. MEM_UNPACK_JOB_MAX */
 };
 
@@ -41,7 +41,7 @@ struct mem_unpack_opts {
 struct mem_unpack_job {
 	const struct base_frag *frags; /* the plugin's list; only mem_unpack_push reads it */
 	uint64_t nfrags;	       /* number of fragments, 0 .. MEM_UNPACK_FRAGS */
-	uint64_t src, src_bytes;       /* GPU address of the pool, a multiple of 16; its length */
+	uint64_t src, src_bytes;       /* bounce pool: GPU address, a multiple of 16; length */
 	/* address of the destination, accessible to the GPU, any alignment; its length */
 	uint64_t dst, dst_bytes;
 	uint64_t expect; /* bytes of the message: the sum of all lengths */
@@ -67,9 +67,9 @@ tcpx_status mem_unpack_open(const struct mem_unpack_opts *opts, struct mem_unpac
  * thread for which others wait must not call it. `unpack` may be NULL. */
 void mem_unpack_close(struct mem_unpack *unpack);
 
-/* Allows destinations in memory of another GPU; the kernel still runs on the GPU that has the pool.
- * Memory of the unpacker's own GPU is always allowed. Returns ERR_UNSUPPORTED if the GPU cannot
- * access the other one's memory. Slow. */
+/* Allows destinations in memory of another GPU; the kernel still runs on the unpacker's own GPU, in
+ * whose memory the bounce pool is. Destinations in this GPU's memory are always allowed. Returns
+ * ERR_UNSUPPORTED if the unpacker's GPU cannot access the other GPU's memory. Slow. */
 tcpx_status mem_unpack_reach(struct mem_unpack *unpack, uint32_t device);
 
 /*
@@ -84,9 +84,9 @@ tcpx_status mem_unpack_reach(struct mem_unpack *unpack, uint32_t device);
  */
 tcpx_status mem_unpack_push(struct mem_unpack *unpack, struct mem_unpack_job *job);
 
-/* Launches the pushed jobs. Launches use two lanes in turn. While the launch before the last one
- * has not ended, the next lane is busy: the jobs wait for a later flush or test, and more may join.
- * mem_unpack_test reports errors of the launch. */
+/* Launches the pushed jobs. Launches use two lanes in turn, with at most one under way in each. If
+ * the next lane is still busy, launches nothing: the jobs wait for a later flush or test, and more
+ * may join. mem_unpack_test reports errors of the launch. */
 void mem_unpack_flush(struct mem_unpack *unpack);
 
 /*

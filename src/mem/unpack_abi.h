@@ -29,7 +29,7 @@
  * or GPU) sees all bytes in place, and sources, pieces and `state` are no longer accessed.
  */
 struct mem_unpack_args {
-	/* address of the pool, a multiple of 16; `src` of a piece is an offset in the pool */
+	/* address of the bounce pool, a multiple of 16; `src` of a piece is an offset in it */
 	uint64_t src;
 	uint64_t pieces; /* struct base_frag [count], mapped host memory, a multiple of 16 */
 	uint64_t word;	 /* address of a uint32_t in mapped host memory */

@@ -132,8 +132,9 @@ static cuda_result copy_each(const struct unpack_cuda *cuda, const struct unpack
 	return result;
 }
 
-/* Mode HOST: copies the pieces from the pool to pinned host memory, in the order of the list, and
- * from there with one copy per contiguous destination. *out_put is 1 if a copy is in the stream. */
+/* Mode HOST: copies the pieces from the bounce pool to pinned host memory, in the order of the
+ * list. Then copies from there to the destination, with one copy per contiguous stretch of it.
+ * *out_put is 1 if a copy is in the stream. */
 static cuda_result copy_through_host(const struct unpack_cuda *cuda, const struct unpack_slot *slot,
 				     cuda_stream stream, int *out_put)
 {
@@ -209,8 +210,9 @@ static tcpx_status cuda_launch(struct mem_unpack *u, struct unpack_slot *slot, u
 	return unpack_failed(u, result);
 }
 
-/* See unpack_backend.ask. Queries the streams even if the context cannot be made current, because
- * at the end of the process the query fails with an error that says so. */
+/* Asks the driver whether the streams are empty (unpack_backend.ask). Queries them even if the
+ * context cannot be made current, because at the end of the process the query fails with an error
+ * that says so. */
 static tcpx_status cuda_ask(struct mem_unpack *u)
 {
 	struct unpack_cuda *cuda = u->cuda;

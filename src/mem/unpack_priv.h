@@ -23,7 +23,7 @@ struct unpack_slot {
 	/* mode HOST: pinned memory of stage_bytes, through which the bytes are copied */
 	uint8_t *stage;
 	struct mem_unpack_job *first, **last; /* the jobs, while the launch is being filled */
-	uint64_t src, bytes;		      /* address of the pool; bytes of the jobs */
+	uint64_t src, bytes;		      /* address of the bounce pool; bytes of the jobs */
 	uint32_t count;			      /* number of pieces */
 };
 

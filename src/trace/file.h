@@ -76,8 +76,9 @@ void trace_block_record(const struct trace_block *block, uint32_t index,
  * short. */
 int trace_block_moment(const struct trace_block *block, struct trace_moment *out_moment);
 
-/* Finds the next line "key=value" of a CONTEXT block at or after *at, and moves *at past the line.
- * Returns 1, or 0 if there is no further line. Skips empty lines and lines without '='. */
+/* A line "key=value" of a CONTEXT block. trace_block_line() finds the next such line at or after
+ * *at, and moves *at past it. It returns 1, or 0 if there is no further line. It skips empty lines
+ * and lines without '='. */
 struct trace_line {
 	const char *key, *value;
 	uint32_t key_len, value_len;

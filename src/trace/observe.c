@@ -17,10 +17,10 @@
 #define REQUEST_BITS 16u
 #define MEMORY_BITS 14u
 #define SETUP_BITS 8u
-/* Milliseconds for which a call must answer "not yet" before the first record about it is
- * written. */
+/* How long, in milliseconds, calls for one purpose must answer "not yet" before the first record
+ * about them is written. */
 #define EMPTY_FIRST_MS 1u
-/* The time between two such records doubles each time, up to this many milliseconds. */
+/* The time between two records about such calls doubles each time, up to this many milliseconds. */
 #define EMPTY_MOST_MS 1000u
 
 /* The latest calls for one purpose (a connect, a post, a test), if they all answered "not yet". */
@@ -31,7 +31,7 @@ struct waits {
 	uint32_t count, every_ms; /* number of these calls; milliseconds between two records */
 };
 
-/* A comm, a listener, or a direction of a stream channel. */
+/* A comm, a listener, or one direction of a stream channel. */
 struct trace_comm {
 	struct trace_entry entry;
 	uint32_t id; /* number of the comm in the file */
@@ -75,8 +75,8 @@ static _Atomic uint32_t comm_ids, memory_ids;
 /* ---- records ---- */
 
 /* Writes a GAP record for the records dropped since the last GAP record. Returns 1, or 0 if the
- * ring has no room. In that case the caller must drop its record too, because the GAP record must
- * come before it. */
+ * ring has no room. In that case the caller must drop its own record too, because the GAP record
+ * must come before the caller's record. */
 static int put_gap(struct trace_ring *ring)
 {
 	struct trace_record *slot = trace_ring_room(ring);
@@ -224,8 +224,9 @@ void trace_begin_request(struct trace_span *span, enum trace_call call, const vo
 	span_enter(span, call, span->request ? span->request->comm : NULL);
 }
 
-/* Returns a hash of the handle, never 0. Both ends of a connection have the same hash, so their
- * traces can be matched. The hash does not reveal the handle. Its key is not a secret. */
+/* Returns a hash of a listener's handle, never 0. Both ends of a connection compute the same hash,
+ * so their traces can be matched. The hash does not reveal the handle. The key of the hash is not a
+ * secret. */
 static uint64_t handle_hash(const void *handle)
 {
 	static const uint8_t key[SIPHASH_KEY_BYTES] = "tcpx trace link";
@@ -290,8 +291,8 @@ static struct trace_comm *comm_add(const void *pointer, int dev)
 	return comm;
 }
 
-/* Writes the record of a listen, connect or accept. `number` is the hash of the handle. `given` is
- * 1 if the call returned a comm. */
+/* Writes the record of a listen, connect or accept. `number` is the hash of the listener's handle.
+ * `given` is 1 if the call returned a comm. */
 static void put_setup(struct trace_span *span, int result, uint64_t number,
 		      const struct waits *waits, int dev, int given)
 {

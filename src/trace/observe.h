@@ -50,7 +50,8 @@ void trace_accepted(struct trace_span *span, int result, const void *out);
 void trace_registered(struct trace_span *span, uint64_t bytes, int type, int result,
 		      const void *out);
 void trace_deregistered(struct trace_span *span, const void *memory, int result);
-/* `early` is 1 if the caller of the plugin accepts an early completion. */
+/* Ends the span of an isend, irecv or iflush. `early` is 1 if the caller of the plugin's irecv
+ * accepts an early completion. */
 void trace_posted(struct trace_span *span, const struct trace_part *parts, unsigned count,
 		  int early, int result, const void *out);
 /* `done` and `sizes` are as the plugin's test wrote them; `sizes` may be NULL. */

@@ -20,7 +20,8 @@ struct trace_ring {
 	_Atomic uint64_t busy_time;
 	_Atomic uint32_t busy_comm;
 	_Atomic uint32_t busy_call;
-	/* Fields of the writer. Those from `thread` on are set when the ring is made. */
+	/* Fields of the writer, except `ended`, which the thread sets. Those from `thread` on are
+	 * set when the ring is made. */
 	alignas(64) _Atomic uint32_t tail;
 	uint64_t written;  /* records taken out of the ring so far */
 	int named;	   /* 1 if the file has the THREAD block of this thread */
@@ -65,7 +66,8 @@ static inline struct trace_record *trace_ring_slot(struct trace_ring *ring)
 	return slot;
 }
 
-/* Passes the record that was filled in to the writer. Wakes the writer at each half of the ring. */
+/* Passes the record that was filled in to the writer. Wakes the writer each time that another half
+ * of the ring has been passed. */
 static inline void trace_ring_publish(struct trace_ring *ring)
 {
 	uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed) + 1;
