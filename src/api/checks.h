@@ -23,7 +23,7 @@ static inline struct engine_session *api_session(tcpx_session *session)
 tcpx_status api_opts(const char *name, const void *opts, size_t min, void *out, size_t size);
 
 /* Checks an output struct before the public call has any effect. Returns ERR_INVALID if `out` is
- * NULL, if out->sz is less than `first` (the size of the struct's first version), or if it is
+ * NULL, if out->sz is less than `first` (the size of the struct's first version), or if out->sz is
  * larger than any struct. */
 tcpx_status api_out_check(const char *name, const void *out, size_t first);
 

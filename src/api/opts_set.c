@@ -56,8 +56,9 @@ static const struct field *opts_field(const char *name)
 	return NULL;
 }
 
-/* Switches an option that is stored as a flag on or off, regardless of the environment. To switch
- * the flag on, sets its bit in opts->flags; to switch it off, sets its bit in opts->without. */
+/* Sets an option, which is stored as a flag, to `on`, regardless of the environment. A flag is on
+ * if its bit in opts->flags is set, and off if its bit in opts->without is set. With FLAG_OFF the
+ * flag becomes the opposite of `on`. */
 static void opts_set_flag(tcpx_session_opts *opts, const struct field *field, bool on)
 {
 	uint64_t *where = on == (field->type == FIELD_FLAG) ? &opts->flags : &opts->without;

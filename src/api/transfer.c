@@ -138,7 +138,7 @@ tcpx_status tcpx_request_cancel_wait(tcpx_session *session, tcpx_request request
 
 	API_ENTER(session);
 	status = engine_request_cancel(api_session(session), request.id);
-	/* ERR_STATE: the request has ended or was never posted; the wait says which */
+	/* After ERR_STATE the request has ended or was never posted; the wait below says which. */
 	if (status != TCPX_OK && status != TCPX_ERR_STATE)
 		return status;
 	return engine_request_wait(api_session(session), request.id, timeout_ns, NULL);

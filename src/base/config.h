@@ -16,7 +16,7 @@
 /* How the text of an option is parsed, and what config_u64() returns. */
 enum config_type {
 	CONFIG_BYTES, /* a number of bytes, such as 64K */
-	CONFIG_COUNT, /* a number; 0 for "auto", which only options with this default accept */
+	CONFIG_COUNT, /* a number; "auto" is 0, accepted if it is the option's default */
 	CONFIG_MS,
 	CONFIG_US,
 	CONFIG_BOOL,  /* one of 0 1 no yes off on false true */

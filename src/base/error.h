@@ -63,7 +63,7 @@ void log_level_set(int level);
  * suppression. */
 void log_only(const char *beginning);
 
-/* Raises a lower level to `level`, unless the options or log_sink_set() have set the level. */
+/* Sets the level to `level` if it is lower, unless the options or log_sink_set() have set it. */
 void log_level_atleast(int level);
 
 #define LOG(level, ...)                                                                            \

@@ -82,8 +82,8 @@ enum frame_flags {
 	FRAME_F_RESERVED = 1u << 1 | 1u << 3, /* sent as 0, and ignored */
 };
 
-/* What a CREDIT frame returns: bytes of notifications, bytes of eager SENDs, number of READ_REQ
- * frames that were served, bytes of staging (grants for staged destinations). */
+/* What a CREDIT frame returns, in this order: bytes of notifications, bytes of eager SENDs, number
+ * of READ_REQ frames served. With STAGE: what it grants, bytes of staging at the destination. */
 enum frame_credit {
 	FRAME_CREDIT_NOTIFY = 0,
 	FRAME_CREDIT_EAGER = 1,
@@ -97,13 +97,13 @@ enum frame_credit {
 /* The key of a NOTIFY. The notification belongs to a transfer (ATTACHED), to none (ALONE), or to
  * the WRITE whose DATA frame is directly before the NOTIFY on the channel (PIGGYBACK). */
 enum frame_note { FRAME_NOTE_ATTACHED = 0, FRAME_NOTE_ALONE = 1, FRAME_NOTE_PIGGYBACK = 2 };
-/* The key of a READ_REQ: on which channel the data should be sent. BY_PRIO asks for the priority
- * channel, but the responder may choose another one. */
+/* The key of a READ_REQ: on which channel the data should be sent. ANYHOW leaves the choice to the
+ * responder. BY_PRIO asks for the priority channel, but the responder may choose another one. */
 enum frame_read { FRAME_READ_ANYHOW = 0, FRAME_READ_BY_PRIO = 1 };
 enum frame_cancel { FRAME_CANCEL_READ = 1, FRAME_CANCEL_SEND = 2 };
 enum frame_share {
-	FRAME_SHARE_OFFER = 1, /* offset = region key or 0, linear and epoch = channel of the lease,
-				* seq = enum frame_share_form, payload = handle */
+	FRAME_SHARE_OFFER = 1, /* offset = region key or 0, payload = handle, linear = channel of
+				* the lease, epoch = its epoch, seq = enum frame_share_form */
 	FRAME_SHARE_ANSWER,    /* linear = negated status: OK if mapped, AGAIN if the peer may offer
 				* it again later. With OK: offset = most bytes of a chunk (0:
 				* FRAME_PAYLOAD_MAX), seq = FRAME_SHARE_LISTS or 0 */

@@ -24,11 +24,11 @@ tcpx_status net_status_errno(int err)
 	tcpx_status status;
 
 	if (err == EAGAIN || err == ENOBUFS || err == ENOMEM)
-		return TCPX_IN_PROGRESS; /* short of memory for now; the channel still works */
+		return TCPX_IN_PROGRESS; /* no room or memory for now; the channel still works */
 	if (err == EFAULT)
 		return TCPX_ERR_INVALID; /* caller's memory not mapped; the channel still works */
 	status = sys_errno_status(err);
-	/* Any other errno means that the channel is lost. If the status for this errno does not say
-	 * so, CHANNEL_LOST is returned instead. */
+	/* Any other errno, except 0, means that the channel is lost. If the status for this errno
+	 * does not say so, CHANNEL_LOST is returned instead. */
 	return !err || status <= TCPX_ERR_CHANNEL_LOST ? status : TCPX_ERR_CHANNEL_LOST;
 }

@@ -50,15 +50,16 @@ struct net_ops {
 	tcpx_status (*recv)(struct net_chan *chan, const struct iovec *iov, int niov,
 			    size_t *out_bytes);
 
-	/* Called before the owner of a direction sleeps on the descriptor. want_recv and want_send
-	 * stand for one direction each. > 0: the caller owns the direction and is about to sleep
-	 * for it. 0: no change; another thread may own the direction. < 0: the owner of the
-	 * direction no longer waits. A later recv or send has the same effect as < 0. An owner that
-	 * makes no such call must pass < 0; otherwise the owner of the other direction may be
-	 * unable to sleep. *out_events becomes the events to wait for, in epoll or poll, for the
-	 * directions whose want is > 0. Returns 1 if there is something to do already. Then an
-	 * event may never come, and the caller must call recv or send (with NET_CAP_DOORBELL both)
-	 * before it sleeps. The two owners may sleep at the same time in two threads. */
+	/* Prepares sleep on the descriptor. Called before the owner of a direction sleeps.
+	 * want_recv and want_send stand for one direction each. > 0: the caller owns the direction
+	 * and is about to sleep for it. 0: no change; another thread may own the direction. < 0:
+	 * the owner of the direction no longer waits. A later recv or send has the same effect as <
+	 * 0. An owner that stops waiting without such a call must pass < 0; otherwise the owner of
+	 * the other direction may be unable to sleep. *out_events becomes the events to wait for,
+	 * in epoll or poll, for the directions whose want is > 0. Returns 1 if there is something
+	 * to do already. Then an event may never come, and the caller must call recv or send (with
+	 * NET_CAP_DOORBELL both) before it sleeps. The two owners may sleep at the same time in two
+	 * threads. */
 	int (*arm)(struct net_chan *chan, int want_recv, int want_send, uint32_t *out_events);
 
 	/* Returns the descriptor to poll. It belongs to the channel and does not change until

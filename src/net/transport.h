@@ -27,7 +27,8 @@
 struct sys_loop;
 struct transport_ops;
 
-/* The first member of a transport's own listener struct and dial struct. */
+/* A transport's own listener struct begins with a transport_listener, its own dial struct with a
+ * transport_dial. */
 struct transport_listener {
 	const struct transport_ops *ops;
 };

@@ -95,8 +95,9 @@ static uint16_t parse_port(const char *text)
 	return port <= UINT16_MAX ? (uint16_t)port : 0;
 }
 
-/* Returns NULL if a text with several colons is an address, otherwise a text that says what is
- * wrong. For "fd09::1:20000" it suggests "[fd09::1]:20000", an address with a port. */
+/* Checks a text with several colons. Returns NULL if it is an address, otherwise an explanation of
+ * what is wrong. For "fd09::1:20000" the explanation suggests "[fd09::1]:20000", an address with a
+ * port. */
 static const char *explain_bare_v6(const char *text)
 {
 	static _Thread_local char hint[SYS_ADDR_TEXT + 24];

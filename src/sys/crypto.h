@@ -43,8 +43,8 @@ tcpx_status sys_sign_verify(const uint8_t public_key[SYS_KEY_BYTES],
 			    const uint8_t signature[SYS_SIGNATURE_BYTES]);
 /* Key exchange by X25519 (RFC 7748). A secret key is 32 random bytes. sys_exchange_shared computes
  * a value from the caller's secret key and the other end's public key; both ends get the same
- * value. The function returns ERR_AUTH if that public key gives the same value with every secret
- * key. */
+ * value. sys_exchange_shared returns ERR_AUTH if the other end's public key gives the same value
+ * with every secret key. */
 tcpx_status sys_exchange_public(const uint8_t secret[SYS_KEY_BYTES],
 				uint8_t out_public[SYS_KEY_BYTES]);
 tcpx_status sys_exchange_shared(const uint8_t secret[SYS_KEY_BYTES],

@@ -38,8 +38,8 @@ static const struct entry {
 #undef CUDA_ENTRY
 };
 
-/* Runs in a forked child. The driver does not survive a fork, so sys_cuda_driver fails in the child
- * if the parent had loaded the driver or was loading it. */
+/* Runs in a forked child. Makes sys_cuda_driver fail there if the parent had loaded the driver or
+ * was loading it, because the driver does not survive a fork. */
 static void cuda_in_child(void)
 {
 	pthread_mutex_init(&cuda.lock, NULL);

@@ -95,8 +95,8 @@ static cuda_result gpu_describe(const struct sys_cuda *api, struct sys_cuda_gpu 
 		rc = api->device_attribute(&minor, CUDA_DEVICE_CAPABILITY_MINOR, gpu->device);
 	if (rc)
 		return rc;
-	/* Old drivers do not have this attribute, and on many machines it is -1 although the kernel
-	 * knows the node. */
+	/* Old drivers do not have the attribute HOST_NUMA_ID, and on many machines it is -1
+	 * although the kernel knows the node. */
 	if (api->device_attribute(&numa, CUDA_DEVICE_HOST_NUMA_ID, gpu->device) || numa < 0)
 		numa = gpu_slot_numa(gpu->pci);
 	gpu->numa = numa;

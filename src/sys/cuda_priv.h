@@ -3,8 +3,8 @@
 #ifndef SYS_CUDA_PRIV_H
 #define SYS_CUDA_PRIV_H
 
-/* Called in a forked child. Initialises the lock of the device table again, because another thread
- * of the parent may have held it during the fork. */
+/* Initialises the lock of the device table again in a forked child, because another thread of the
+ * parent may have held it during the fork. */
 void sys_cuda_gpus_forked(void);
 
 #endif

@@ -38,7 +38,7 @@ int sys_ethtool_counts(const char *label, const char *name)
 		return 1;
 	if (!strncmp(label, name, len) && label[len] == '[' && label[all - 1] == ']')
 		return all_digits(label + len + 1, all - len - 2);
-	/* rx_devmem_pkts is rx3_devmem_pkts or rx3_rx_devmem_pkts for queue 3 */
+	/* for queue 3, rx_devmem_pkts is called rx3_devmem_pkts or rx3_rx_devmem_pkts */
 	digits = 2 + strspn(strlen(label) > 2 ? label + 2 : "", "0123456789");
 	if (strncmp(label, name, 2) || digits == 2 || label[digits] != '_')
 		return 0;
@@ -92,8 +92,8 @@ struct statistic_sink {
 };
 
 /* Reads names and values, and passes at most `count` statistics to `to`. The driver writes all
- * statistics that it has at that moment, which may be more or fewer than `count`. Both buffers
- * therefore have room for twice as many. */
+ * statistics that it has at that moment, which may be more or fewer than `count`. `names` and
+ * `values` therefore have room for twice as many as `count`. */
 static tcpx_status list_statistics(int fd, const char *nic, unsigned count,
 				   struct ethtool_gstrings *names, struct ethtool_stats *values,
 				   const struct statistic_sink *to)

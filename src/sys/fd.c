@@ -14,10 +14,11 @@
 
 #define FD_LIMIT (1u << 20) /* default of fs.nr_open; larger descriptors stay open in a child */
 #define WORD_BITS 64u
-/* The longest wait at the gate. A fork waits for threads that are opening or closing a descriptor,
- * and these threads wait for a fork. The wait is limited, because the fork handler of another
- * library may wait for a lock that this library's caller holds, and because a signal handler may
- * fork in the middle of a call. If the limit is reached, a child may keep a descriptor open. */
+/* The longest wait at the gate. A fork waits until no thread is opening or closing a descriptor,
+ * and a thread waits for a fork under way before it opens or closes one. The wait is limited,
+ * because the fork handler of another library may wait for a lock that this library's caller holds,
+ * and because a signal handler may fork in the middle of a call. If the limit is reached, a child
+ * may keep a descriptor open. */
 #define GATE_NS (100 * CLOCK_MS_NS)
 
 static _Atomic uint64_t table[FD_LIMIT / WORD_BITS];
@@ -38,8 +39,9 @@ void sys_fd_begin(void)
 {
 	int64_t until = 0;
 
-	/* Both a fork and this thread add to their own counter before they read the other's. At
-	 * least one of them therefore sees the other and waits. */
+	/* A fork and a thread each add to their own counter before they read the other's. At least
+	 * one of them therefore sees the other and waits. This thread waits uncounted, so that the
+	 * fork does not wait for it. */
 	for (;;) {
 		atomic_fetch_add(&inside, 1);
 		if (!atomic_load(&forking) || (until && clock_now_ns() >= until))

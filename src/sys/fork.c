@@ -14,8 +14,8 @@ static _Atomic uint32_t generation, owner;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int register_err;
 
-/* Takes no lock and allocates nothing, because another thread of the parent may have held any lock
- * at the fork. */
+/* Closes the library's descriptors and raises the generation. Takes no lock and allocates nothing,
+ * because another thread of the parent may have held any lock at the fork. */
 static void fork_in_child(void)
 {
 	sys_fd_in_child();

@@ -22,10 +22,10 @@ tcpx_status sys_iface_list(struct sys_iface **out_ifaces, unsigned *out_count);
 
 /* Expands a bind list to addresses with port 0, without duplicates. Commas separate the entries of
  * the list; blanks around an entry are ignored. An entry is one of:
- *   auto           the first address that is not link-local of each interface that has a carrier
- *                  and is neither loopback nor a container's, except interfaces known to be less
- *                  than half as fast as the fastest of these. 127.0.0.1 if there is none.
- *                  At most `max` in all
+ *   auto           of each interface, the first address that is not link-local. Left out are
+ *                  interfaces without a carrier, loopback, those of containers, and those known
+ *                  to be less than half as fast as the fastest of the others. 127.0.0.1 if no
+ *                  address is left. At most `max` in all
  *   ADDRESS        an address of this host, also in [brackets]; a link-local address without %IF
  *                  if only one interface has it; a wildcard; localhost is 127.0.0.1
  *   ADDRESS/BITS   the first address in that subnet of every interface with a carrier

@@ -51,8 +51,8 @@ static tcpx_status bind_add(struct expansion *e, const struct sockaddr_storage *
 	return TCPX_OK;
 }
 
-/* Makes the local addresses, except link-local ones, the advice of the last error: as many as there
- * is room for, and the number of the others. Returns the status of the last error. */
+/* Replaces the advice of the last error by the local addresses that are not link-local: as many as
+ * there is room for, and the number of those left out. Returns the status of the last error. */
 static tcpx_status next_step_choices(const struct expansion *e)
 {
 	char text[120] = "", addr[SYS_ADDR_TEXT];

@@ -96,8 +96,8 @@ const char *topo_node_cpus(const struct topo *topo, int node)
 	return NULL;
 }
 
-/* Whether two nodes are the same. An unknown node is not the same as any other, except on a machine
- * with only one node, where it is that node. */
+/* Whether two nodes are the same. On a machine with only one node, an unknown node is that node.
+ * Otherwise it is the same as no node, not even as another unknown one. */
 static int same_node(const struct topo *topo, int a, int b)
 {
 	if (a == TOPO_NUMA_UNKNOWN)
@@ -134,7 +134,7 @@ const char *topo_distance_name(enum topo_distance distance)
 }
 
 /* Whether a device has the same bridges, host bridge and NUMA node in two graphs. `topo` is one of
- * the two. On a machine with only one node, an unknown node is equal to any other. */
+ * the two. On a machine with only one node, an unknown node is equal to every node. */
 static int same_place(const struct topo *topo, const struct topo_place *a,
 		      const struct topo_place *b)
 {

@@ -72,7 +72,7 @@ struct topo {
 enum topo_distance {
 	/* below one PCI switch: each has at most one bridge that the other does not have */
 	TOPO_PIX,
-	TOPO_PXB,  /* below one root port, and one device has several such bridges */
+	TOPO_PXB,  /* below one root port, but one has several bridges that the other lacks */
 	TOPO_PHB,  /* below one host bridge, but below different root ports */
 	TOPO_NODE, /* below different host bridges of one NUMA node */
 	TOPO_SYS,  /* below host bridges of different or unknown NUMA nodes */

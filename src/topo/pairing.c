@@ -82,8 +82,8 @@ static int have_common_queue(const struct queues *a, const struct queues *b)
 	return 0;
 }
 
-/* Whether GPU number `at` and another GPU of the same owner NIC have a queue in common. They cannot
- * if the NIC really owns both. */
+/* Whether GPU number `at` and another GPU of the same owner NIC have a queue in common. That is
+ * impossible if the NIC really owns both. */
 static int is_contradicted(const struct topo_pairs *pairs, const struct queues *queues, unsigned at)
 {
 	const struct topo_owner *owner = &pairs->owners[at];
@@ -96,8 +96,8 @@ static int is_contradicted(const struct topo_pairs *pairs, const struct queues *
 }
 
 /* Replaces the owners that were found from `source` and that RxDM's queues contradict. An owner
- * from the preset is replaced by the nearest NIC, any other owner by none. All contradicted owners
- * are found before the first is replaced. */
+ * from the preset is replaced by the nearest NIC; any other owner is removed. All contradicted
+ * owners are found before the first is replaced. */
 static void drop_contradicted(const struct topo *topo, struct topo_pairs *pairs,
 			      const struct queues *queues, enum topo_source source)
 {
@@ -205,8 +205,8 @@ tcpx_status topo_pairing_check(const struct topo_pairs *pairs, pci_addr nic, pci
 	return error_next("use --nic %s for this GPU; TCPX_PAIRING=off tries it anyway", name);
 }
 
-/* Returns GPU number `k`, by address, of those that the NIC owns. Returns PCI_NONE if the NIC owns
- * at most `k` GPUs. */
+/* Returns GPU number `k`, from 0 in the order of addresses, of those that the NIC owns. Returns
+ * PCI_NONE if the NIC owns at most `k` GPUs. */
 static pci_addr gpu_of_nic(const struct topo_pairs *pairs, pci_addr nic, unsigned k)
 {
 	for (unsigned i = 0; i < pairs->count; i++)

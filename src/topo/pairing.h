@@ -89,11 +89,11 @@ struct topo_route {
 };
 
 /*
- * Finds how `gpu` receives through `nic`. If another NIC owns `gpu`, packets must arrive in the
- * memory of a GPU that `nic` owns. This GPU must be visible and have peer access to `gpu`.
- * Preferred is the GPU with the same index among the GPUs of `nic` as `gpu` has among those of its
- * owner, so that two GPUs of one owner relay through different GPUs. Returns an error of
- * topo_pairing_check() if there is no such GPU.
+ * Finds how `gpu` receives through `nic`. If `nic` owns `gpu`, packets arrive in the memory of
+ * `gpu`. If another NIC owns `gpu`, packets must arrive in the memory of a GPU that `nic` owns.
+ * This GPU must be visible and have peer access to `gpu`. Preferred is the GPU with the same index
+ * among the GPUs of `nic` as `gpu` has among those of its owner, so that two GPUs of one owner
+ * relay through different GPUs. Returns an error of topo_pairing_check() if there is no such GPU.
  */
 tcpx_status topo_route(const struct topo_pairs *pairs, const struct topo_gpus *gpus, pci_addr nic,
 		       pci_addr gpu, struct topo_route *out_route);

@@ -22,7 +22,7 @@ struct topo_rxdm_queues {
  * and `deadline_ns` a time of the clock in base/clock.h. Return ERR_REFUSED if there is no socket,
  * no process listens at it or access is denied, ERR_TIMED_OUT after the deadline, ERR_NOT_FOUND if
  * RxDM does not know the GPU (the error quotes RxDM), ERR_PROTOCOL if RxDM closes the connection or
- * sends another answer, ERR_INVALID if `prefix` is too long or empty, ERR_SYSTEM or
+ * sends any other answer, ERR_INVALID if `prefix` is too long or empty, ERR_SYSTEM or
  * ERR_NO_DESCRIPTORS.
  */
 tcpx_status topo_rxdm_queues(const char *prefix, pci_addr gpu, int64_t deadline_ns,

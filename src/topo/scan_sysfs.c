@@ -160,8 +160,8 @@ void topo_nic_facts(const char *root, struct topo_nic *nic)
 	nic->mtu = number > 0 && number < 1 << 20 ? (unsigned)number : 0;
 }
 
-/* Writes the path of an interface's folder to `at`, and that of the link to its device to `link`.
- * Returns 0, or -1 if the name or path is too long. */
+/* Writes two paths of an interface: its folder to `at`, and the symbolic link to its device to
+ * `link`. Returns 0, or -1 if the name or path is too long. */
 static int interface_paths(const char *root, const char *name, char at[PATH_MAX],
 			   char link[PATH_MAX + 8])
 {

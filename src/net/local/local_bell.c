@@ -25,7 +25,7 @@ void local_bell_ring(struct local_chan *chan, _Atomic uint32_t *wait)
 {
 	if (!atomic_exchange(wait, 0))
 		return;
-	/* A full socket holds bells that the peer has not read; they wake the peer. */
+	/* EAGAIN: the socket is full of bells that the peer has not read. They wake the peer. */
 	if (send(chan->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 || errno == EAGAIN)
 		return;
 	local_peer_check(chan);
@@ -33,8 +33,8 @@ void local_bell_ring(struct local_chan *chan, _Atomic uint32_t *wait)
 		local_die(chan, TCPX_ERR_PEER_RESET); /* the peer sleeps and cannot be woken */
 }
 
-/* Called when the thread that owns `role` no longer sleeps. Clears the role's wait word, so that
- * the peer sends no bell for it. */
+/* Clears the role's wait word, so that the peer sends no bell for it. Called when the thread that
+ * owns `role` no longer sleeps. */
 static void disarm_role(struct local_chan *chan, int role)
 {
 	atomic_store(&chan->bell.armed[role], 0);
@@ -100,10 +100,10 @@ static int bell_pending(struct local_chan *chan, int role)
 /*
  * Reads the bells from the socket. The caller owns each direction whose want is not 0 (see
  * net_ops.arm). Returns 1 if the caller may sleep. Returns 0 if the peer has closed the socket, the
- * owner of the other direction may need a bell, another thread is reading bells, or bells are left
- * after eight reads. The bells are counted first, and the other direction is checked after that.
- * Only the counted bells are read, so a bell for a later sleep of the other owner stays in the
- * socket.
+ * owner of a direction whose want is 0 may need a bell, another thread is reading bells, or bells
+ * are left after eight reads. Each round counts the bells in the socket, then checks the direction
+ * that the caller does not own, and then reads only the counted bells. A bell for a later sleep of
+ * that direction's owner therefore stays in the socket.
  */
 static int drain_bells(struct local_chan *chan, int want_recv, int want_send)
 {
@@ -154,8 +154,9 @@ static int rx_ready(struct local_chan *chan)
 	       atomic_load(&chan->in->head_closed);
 }
 
-/* Whether the caller should call send: the peer has closed the ring, the oldest loan has ended, or,
- * if nothing is lent, the ring has enough room or the peer's cursor is invalid. */
+/* Whether the caller should call send. If the peer has closed the ring: yes. Else, while something
+ * is lent: if the oldest loan has ended; while nothing is lent: if the ring has enough room or the
+ * peer's cursor is invalid. */
 static int tx_ready(struct local_chan *chan)
 {
 	uint64_t used = atomic_load(&chan->out->head) - atomic_load(&chan->out->tail);

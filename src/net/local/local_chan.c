@@ -49,7 +49,7 @@ static tcpx_status map_memory(int memfd, size_t bytes, struct local_map **out_ma
 		return error_set(TCPX_ERR_NO_MEMORY, err, "mapping %zu bytes for a local channel",
 				 bytes);
 	}
-	/* A forked child must neither keep nor access the mapping. */
+	/* Keep the mapping out of forked children and core dumps. */
 	madvise(map->base, bytes, MADV_DONTFORK);
 	madvise(map->base, bytes, MADV_DONTDUMP);
 	map->bytes = bytes;
@@ -64,7 +64,7 @@ static int memfd_make(void)
 	int fd = SYS_FD_OPEN(
 		memfd_create("tcpx-local", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL));
 
-	if (fd < 0 && errno == EINVAL) /* Linux before 6.3 */
+	if (fd < 0 && errno == EINVAL) /* before Linux 6.3: no MFD_NOEXEC_SEAL */
 		fd = SYS_FD_OPEN(memfd_create("tcpx-local", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	return fd;
 }
@@ -217,8 +217,8 @@ static void local_info(const struct net_chan *base, struct net_chan_info *out_in
 	out_info->same_process = chan->copy == COPY_DIRECT &&
 				 atomic_load_explicit(chan->lend_ok, memory_order_acquire);
 	moved = tail + loans - open;
-	/* progress.ns is the time of the last query at which the peer had made progress or nothing
-	 * was under way. */
+	/* progress.ns is the time of the first call of this function, or of the last call at which
+	 * the peer had made progress or nothing was under way. */
 	if (atomic_exchange(&chan->progress.moved, moved) != moved || (head == tail && !open) ||
 	    !atomic_load(&chan->progress.ns))
 		atomic_store(&chan->progress.ns, now);
@@ -229,8 +229,8 @@ static void local_trim(struct net_chan *base)
 {
 	struct local_chan *chan = (struct local_chan *)base;
 
-	/* Only this side writes to this ring, and the peer has read all bytes in it, so the pages
-	 * can be returned to the system. */
+	/* If the peer has read all bytes in this side's ring, return the ring's pages to the
+	 * system. No bytes arrive meanwhile, because only this side writes to the ring. */
 	if (base->ops != &local_ops || chan->tx.punched == chan->tx.head ||
 	    local_room(chan) != chan->ring_bytes)
 		return;

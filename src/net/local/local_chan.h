@@ -17,9 +17,9 @@ struct local_map {
 };
 
 /*
- * Records which blocks of memory were received into recently. Memory that is received into again
- * within a few MiB is still in the cache, so it is written with ordinary stores. Other memory is
- * written with non-temporal stores (local_copy.c).
+ * Records which blocks of memory were received into recently. A block is still in the cache if at
+ * most a few MiB of other memory were received into since. It is then written with ordinary stores,
+ * otherwise with non-temporal stores (local_copy.c).
  */
 #define LOCAL_HEAT_BLOCK (64u << 10)
 #define LOCAL_HEAT_SLOTS 32u
@@ -45,9 +45,10 @@ struct local_lent {
 	int home;	/* 1 if the consumer no longer reads the loan's memory */
 };
 
-/* The consumer's private copy of the loan that it reads, which the producer cannot change. */
+/* The consumer's private copy of the fields of the loan that it reads. The producer cannot change
+ * the copy. */
 struct local_borrowed {
-	uint64_t addr, left; /* address in the producer's memory of the next byte; bytes left */
+	uint64_t addr, left; /* producer's address of the next byte; bytes left */
 	uint64_t at;	     /* value of rx.tail when the loan's bytes are next */
 	int known;	     /* 1 if the fields above are valid */
 	int torn;	     /* 1 if the rest of the loan is counted as received but not read */
@@ -121,7 +122,7 @@ struct local_chan {
 	struct local_bell bell;
 	struct local_progress progress;
 
-	/* How this end lends and reads loans; set when the channel is made. */
+	/* Set when the channel is made. `copy` says how this end lends and reads loans. */
 	enum local_copy copy;
 	int side;		     /* 0 for the dialler, 1 for the acceptor */
 	int pid;		     /* pid of the peer, according to the kernel */

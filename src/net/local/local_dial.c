@@ -178,8 +178,8 @@ static void dial_end(struct local_dial *dial, tcpx_status status)
 	dialled(arg, status, status == TCPX_OK ? chan : NULL);
 }
 
-/* Called when the socket is readable. The first byte is the listener's answer; later bytes are
- * bells. */
+/* Ends the dial by the listener's answer. Called when the socket is readable: its first byte is the
+ * answer; later bytes are bells. */
 static void dial_answered(struct sys_watch *watch, uint32_t events)
 {
 	struct local_dial *dial = LIST_ENTRY(watch, struct local_dial, watch);

@@ -215,8 +215,8 @@ static struct guest *guest_of_greediest(struct local_listener *listener)
 	return best;
 }
 
-/* Makes a guest from an accepted connection. If that makes more than LISTEN_PENDING guests, drops
- * one of them. */
+/* Makes a guest from an accepted connection. If there are then more than LISTEN_PENDING guests,
+ * drops the oldest guest of the process that has the most. */
 static void guest_add(struct local_listener *listener, int fd)
 {
 	struct guest *guest = calloc(1, sizeof(*guest));
@@ -245,8 +245,8 @@ static void guest_add(struct local_listener *listener, int fd)
 	timer_update(listener);
 }
 
-/* Tells the dialler that it belongs to another user, and closes the connection. The dialler's own
- * check may have passed, because user ids differ between user namespaces. */
+/* Tells the dialler that it and this process belong to different users, and closes the connection.
+ * The dialler's own check may have passed, because user ids differ between user namespaces. */
 static void refuse_user(struct local_listener *listener, int fd, unsigned uid)
 {
 	send_answer(fd, LOCAL_ANSWER_REFUSED);
@@ -274,8 +274,9 @@ static void listener_ready(struct sys_watch *watch, uint32_t events)
 		}
 		if (errno == EINTR || errno == ECONNABORTED)
 			continue;
-		/* Out of descriptors or memory: stop accepting for a while, because the waiting
-		 * connection would wake the loop again and again. */
+		/* EAGAIN: no connection waits. Any other errno: descriptors or memory are short.
+		 * Accepting then pauses, because the waiting connection would wake the loop again
+		 * and again. */
 		if (errno != EAGAIN) {
 			if (log_allow(&listener->limit, 5))
 				LOG_WARN("local: accept failed: errno %d", errno);

@@ -190,8 +190,8 @@ static size_t read_direct(struct local_chan *chan, const struct iovec *iov, size
 }
 
 /* Whether the next `bytes` bytes of the loan can be read from the peer's memory. Called after
- * EFAULT or a short read; neither says whether the peer's memory or a buffer of this side is not
- * mapped. */
+ * EFAULT or a short read; neither says which is not mapped: the peer's memory or a buffer of this
+ * side. */
 static int peer_readable(const struct local_chan *chan, size_t bytes)
 {
 	uint8_t scratch[4096];
@@ -207,11 +207,11 @@ static int peer_readable(const struct local_chan *chan, size_t bytes)
 	return 1;
 }
 
-/* Reads bytes of the loan by process_vm_readv. If it returns 0, *inout_bytes becomes the number of
- * bytes read, or 0 if a buffer in iov can no longer be written. Else returns an errno. EFAULT means
- * that the loan is not mapped; the caller skips it. Any other errno means that the peer's process
- * cannot be read any more, or (ESRCH) that the process with this pid is not the peer; the caller
- * ends the channel. */
+/* Reads at most *inout_bytes bytes of the loan by process_vm_readv. On success returns 0 and sets
+ * *inout_bytes to the number of bytes read. If a buffer in iov can no longer be written, returns 0
+ * and sets *inout_bytes to 0. Otherwise returns an errno. EFAULT means that the loan is not mapped;
+ * the caller skips it. Any other errno means that the peer's process cannot be read any more, or
+ * (ESRCH) that the process with this pid is not the peer; the caller ends the channel. */
 static int read_peer(struct local_chan *chan, const struct iovec *iov, size_t *inout_bytes)
 {
 	uint8_t secret[LOCAL_SECRET_BYTES] = {0};
@@ -258,8 +258,8 @@ static void loan_end(struct local_chan *chan, struct local_loan *loan, uint32_t 
 		local_bell_ring(chan, &chan->in->head_wait);
 }
 
-/* Called when the peer's memory can no longer be read; `err` is the errno. Ends the channel, so
- * that it is dialled again. */
+/* Ends the channel, so that it is dialled again. Called when the peer's memory can no longer be
+ * read; `err` is the errno. */
 static tcpx_status loan_unreadable(struct local_chan *chan, int err)
 {
 	static struct log_limit limit;

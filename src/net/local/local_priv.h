@@ -54,8 +54,8 @@ struct local_hello;
 void local_share_dial(struct local_chan *chan, int memfd, const struct local_hello *hello);
 void local_share_accept(struct local_chan *chan, int memfd, const struct local_hello *hello);
 void local_share_end(struct local_chan *chan); /* called when the channel closes */
-/* If the peer has published its secret, checks whether the peer's memory can be read. Called while
- * rx.probe_due is set, by local_share_accept and by the rx owner. */
+/* If the peer has published its secret, checks whether the peer's memory can be read; if so, tells
+ * the peer. Called while rx.probe_due is set, by local_share_accept and by the rx owner. */
 void local_share_probe(struct local_chan *chan);
 int local_share_peer_gone(const struct local_chan *chan); /* whether the peer's process has ended */
 void local_reading_set(struct net_chan *chan, int on);
@@ -81,9 +81,9 @@ static inline uint64_t local_room_mark(const struct local_chan *chan)
 }
 /* Unless the wait word is 0, resets it and wakes the thread that sleeps at the other end. */
 void local_bell_ring(struct local_chan *chan, _Atomic uint32_t *wait);
-/* Called when the thread that owns `role` is awake. Returns 1 if it had been about to sleep. */
+/* Called when the thread that owns `role` is awake: disarms its bell, returns 1 if it was armed. */
 int local_bell_back(struct local_chan *chan, enum local_role role);
-/* Called if local_bell_back returned 1 but there was no work: a bell may still be unread. */
+/* Records that a bell may be unread. Called if local_bell_back returned 1 but there was no work. */
 void local_bell_missed(struct local_chan *chan);
 void local_peer_closed(struct local_chan *chan); /* called when the peer has set its closed flag */
 /* Polls the socket. If the peer has closed its end, sets chan->gone. */
@@ -115,8 +115,8 @@ ssize_t local_pass_recv(int sock, void *bytes, size_t n, int *inout_fd);
 #define LOCAL_MAGIC 0x3176676e69727874ull
 #define LOCAL_VERSION 2
 
-/* Flag of a hello: the dialler waits for an answer, which is one of the two bytes below. A listener
- * of another user sends REFUSED before it reads the hello. */
+/* Flag of a hello: the dialler waits for an answer of one byte, ANSWER_TAKEN or ANSWER_REFUSED. A
+ * listener of another user sends ANSWER_REFUSED before it reads the hello. */
 #define LOCAL_WANTS_ANSWER 1u
 #define LOCAL_ANSWER_TAKEN 1
 #define LOCAL_ANSWER_REFUSED 2

@@ -9,8 +9,8 @@
 
 #define PEER_CHECK_EVERY 256 /* calls without progress between two checks of the socket */
 
-/* The peer's cursor is untrusted: it must not decrease, and it must not claim more bytes than the
- * ring has. */
+/* Returns the number of readable bytes in the ring. The peer's cursor is untrusted: if it
+ * decreases, or claims more bytes than the ring has, the channel ends. */
 uint64_t local_readable(struct local_chan *chan)
 {
 	uint64_t head = atomic_load_explicit(&chan->in->head, memory_order_seq_cst);
@@ -119,7 +119,7 @@ static tcpx_status tx_status(struct local_chan *chan)
 	return (tcpx_status)end;
 }
 
-/* Called when nothing can be sent. Returns IN_PROGRESS, or the status with which the channel ended.
+/* Returns IN_PROGRESS, or the status with which the channel ended. Called when nothing can be sent.
  * `back` is the result of local_bell_back. */
 static tcpx_status tx_blocked(struct local_chan *chan, int back)
 {
@@ -182,7 +182,7 @@ static void put_pieces(struct local_chan *chan, const struct iovec *iov, int nio
 		if (lend && left >= LOCAL_LEND_MIN && local_loan_may(chan)) {
 			if (local_loan_make(chan, src, left))
 				continue;
-			/* no entry is free: stop until a loan ends; copy if nothing is lent */
+			/* nothing was lent now: stop if earlier loans have not ended, else copy */
 			if (local_lent_count(chan))
 				break;
 		}
@@ -267,9 +267,9 @@ static int loan_at_cursor(const struct local_chan *chan)
 	return chan->rx.loan.known && chan->rx.loan.at == chan->rx.tail;
 }
 
-/* Called when neither bytes nor a loan was found. Returns IN_PROGRESS, or the status with which the
- * channel ended. Returns OK if the peer has closed the channel but bytes or a loan of the peer can
- * still be received. `back` is the result of local_bell_back. */
+/* Returns IN_PROGRESS, or the status with which the channel ended. Returns OK if the peer has
+ * closed the channel but bytes or a loan of the peer can still be received. Called when neither
+ * bytes nor a loan was found. `back` is the result of local_bell_back. */
 static tcpx_status rx_empty(struct local_chan *chan, int back)
 {
 	int gone, end;

@@ -206,8 +206,8 @@ void local_share_accept(struct local_chan *chan, int memfd, const struct local_h
 		pthread_mutex_unlock(&table.lock);
 		explicit_bzero(&key, sizeof(key));
 	}
-	/* The dialler is in another process, or uses another copy of the library in this
-	 * process. */
+	/* If the table does not have the dialler's struct, the dialler is in another process, or
+	 * uses another copy of the library in this process. */
 	if (!found) {
 		use_peer(chan);
 		if (chan->rx.probe_due)
@@ -286,8 +286,8 @@ int local_share_peer_gone(const struct local_chan *chan)
 		return gone;
 	}
 #endif
-	/* Another process may have received the peer's pid after the peer ended. The memory then
-	 * only stays in use longer. */
+	/* Another process may have received the peer's pid after the peer ended. The peer then
+	 * counts as alive, and memory that it could read only stays in use longer. */
 	return kill(chan->pid, 0) && errno == ESRCH;
 }
 

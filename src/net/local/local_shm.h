@@ -64,7 +64,7 @@ struct local_loans {
 
 #define LOCAL_SECRET_BYTES 16
 
-/* Published by a side that wants to lend to another process. The consumer reads the secret at
+/* What a side publishes if it wants to lend to another process. The other side reads the secret at
  * `addr`, which proves that it reads this side's memory. */
 struct local_offer {
 	_Atomic uint32_t ready; /* 1 if addr and secret are set */

@@ -16,7 +16,7 @@ struct tcp_pages {
 	int fd[2];	/* the two ends of the pipe; -1 if it is not open */
 	size_t filled;	/* bytes in the pipe */
 	int impossible; /* 1 if all is copied: pages do not work, or TCPX_TCP_SPLICE is off */
-	/* errno of an error that occurred after the bytes that the last call returned, or 0. The
+	/* errno of the error that stopped the last call after it had sent some bytes; else 0. The
 	 * caller reads and clears this field. */
 	int err;
 };

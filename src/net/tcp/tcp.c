@@ -148,8 +148,8 @@ static tcpx_status tcp_send_held(struct net_chan *base, const struct iovec *iov,
 	while (at < niov && !pages->impossible && !pages->err) {
 		struct tcp_part part = next_part(iov, niov, at, first, held);
 
-		/* The pipe contains bytes of the first piece, so this piece goes by pages even if
-		 * its rest is shorter than TCP_PAGES_MIN. */
+		/* If the pipe contains bytes, they belong to this piece, which then goes by pages
+		 * even if its rest is shorter than TCP_PAGES_MIN. */
 		if (pages->filled)
 			part = (struct tcp_part){iov[at].iov_len, 1, 1};
 		if (part.by_pages)
@@ -172,7 +172,7 @@ static tcpx_status tcp_send_held(struct net_chan *base, const struct iovec *iov,
 	return tcp_paged(chan, sum, out_bytes);
 }
 
-/* Called when receiving has ended. Returns the status that says why. */
+/* Returns the status that says why receiving has ended. */
 static tcpx_status tcp_eof(struct tcp_chan *chan)
 {
 	int lost = atomic_load_explicit(&chan->lost, memory_order_acquire);
@@ -215,7 +215,7 @@ static int tcp_arm(struct net_chan *base, int want_recv, int want_send, uint32_t
 	struct tcp_chan *chan = (struct tcp_chan *)base;
 
 	/* The readiness of sockets is level-triggered, so the caller may sleep without a second
-	 * check. */
+	 * check, except after tcp_shutdown(). */
 	*out_events = (want_recv > 0 ? EPOLLIN : 0u) | (want_send > 0 ? EPOLLOUT : 0u);
 	return atomic_load_explicit(&chan->down, memory_order_acquire);
 }
