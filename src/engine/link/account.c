@@ -9,7 +9,8 @@
 #include "base/error.h"
 #include "engine/link/engine.h"
 
-/* smallest share of a link, in bytes; less than the memory of the link's rings */
+/* smallest share of a link, in bytes; less than the memory of the link's rings of unacknowledged
+ * frames */
 #define SHARE_MIN (16u << 10)
 #define LOOK_NS (CLOCK_S_NS / 4) /* shortest time between two rounds of account_look() */
 
@@ -37,8 +38,9 @@ void account_open(struct engine_session *session, uint64_t memory, uint64_t noti
 
 	if (share < SHARE_MIN)
 		share = SHARE_MIN;
-	/* All links together get at most half of the memory in addition to their shares, so a
-	 * larger budget of notifications could not be used. Posts beyond the budget are refused. */
+	/* All links together get at most half of `memory` beyond their shares, so a larger
+	 * notification budget could not be used. Posts beyond the notification budget are
+	 * refused. */
 	if (notify > memory / 2)
 		notify = memory / 2;
 	account->budget = memory;
@@ -175,8 +177,8 @@ bool account_begin(struct engine_peer *peer)
 }
 
 /* Called under account.lock. Sets aside `bytes` more for the link. Returns false if the budget has
- * too little left, or if all links together would then hold more than half of the budget beyond
- * their shares. */
+ * too little left, or if the memory of all links beyond their shares would then exceed half of the
+ * budget. */
 static bool account_claim(struct engine_peer *peer, uint64_t bytes)
 {
 	struct session_account *account = &peer->link.session->account;
@@ -188,10 +190,10 @@ static bool account_claim(struct engine_peer *peer, uint64_t bytes)
 	return true;
 }
 
-/* Called under account.lock. Returns whether the limit for requests ahead of need allows `bytes`
- * more. Memory that is requested ahead may stay unused for long. Such requests therefore succeed
- * only while all links hold at most a quarter of the budget beyond their shares. The function does
- * not check whether the budget has that much left. */
+/* Called under account.lock. Returns whether `bytes` more may be set aside before they are needed.
+ * Such memory may stay unused for long. It is therefore allowed only while all links hold at most a
+ * quarter of the budget beyond their shares. The function does not check whether the budget has
+ * that much left. */
 static bool account_has_plenty(const struct session_account *account, uint64_t bytes)
 {
 	return account->extra <= account->budget / 4 &&
@@ -208,9 +210,10 @@ static void account_leave_line(struct engine_peer *peer)
 	atomic_fetch_sub(&peer->link.session->account.nwaiting, 1);
 }
 
-/* Sets aside `want` bytes for the peer, or `least`, or none, and returns how many. Peers that wait
- * are not overtaken: a peer gets memory only if no other peer waits, if it is the first in the
- * queue, or if account_serve() has given it the turn. A peer that gets nothing joins the queue. */
+/* Sets aside memory for the peer, and returns how many bytes: `want` if there is plenty, else
+ * `least`, or 0 if there is too little. Peers that wait are not overtaken: a peer gets memory only
+ * if no other peer waits, if it is the first in the queue, or if account_serve() has given it the
+ * turn. A peer that gets nothing joins the queue. */
 uint64_t account_take(struct engine_peer *peer, uint64_t want, uint64_t least)
 {
 	struct session_account *account = &peer->link.session->account;
@@ -232,9 +235,9 @@ uint64_t account_take(struct engine_peer *peer, uint64_t want, uint64_t least)
 		atomic_fetch_add(&account->nwaiting, 1);
 	}
 	pthread_mutex_unlock(&account->lock);
-	/* Memory may have been returned just before this peer joined the queue, without a wake-up.
-	 * The peers in front of it may not need memory any more. So the control thread is woken to
-	 * serve the queue. */
+	/* Memory may have been returned without a wake-up just before this peer joined the queue,
+	 * or the peers in front of this one may no longer need memory. So the control thread is
+	 * woken to serve the queue. */
 	if (!got && !peer->link.account.turn)
 		account_wake(peer->link.session);
 	return got;
@@ -318,10 +321,10 @@ static bool note_bytes_come(const struct engine_peer *peer, int64_t since_ns)
 	return false;
 }
 
-/* Returns how many bytes beyond its share are set aside for the peer's notifications that have not
- * reached the application, or 0 if that is no more than the peer may request ahead. Sets
- * own->moved_ns to now_ns if the result is 0, or if bytes of the peer's notifications have arrived
- * since the last call. */
+/* Returns how many bytes beyond the peer's share are set aside for notifications of the peer that
+ * have not reached the application. Returns 0 if these are at most (1 + CORE_COVER_AHEAD) shares.
+ * Sets own->moved_ns to now_ns if the result is 0, or if bytes of the peer's notifications have
+ * arrived since the last call. */
 static uint64_t account_held(struct engine_peer *peer, int64_t now_ns)
 {
 	struct peer_account *own = &peer->link.account;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory account of a session. Allocated memory and memory that is set aside for peers'
  * notifications together never exceed the budget. A share is set aside for each link when the link
- * begins. Links may get more than their share, in the order of their requests, up to half of the
- * budget for all links together. */
+ * begins. Beyond their shares, all links together may get up to half of the budget, in the order of
+ * their requests. */
 #ifndef ENGINE_LINK_ACCOUNT_H
 #define ENGINE_LINK_ACCOUNT_H
 
@@ -48,8 +48,8 @@ struct peer_account {
 	/* under link.lock: account_serve() has given the peer the turn to take memory */
 	bool turn;
 	uint64_t moves; /* control thread: core_note_moves() at the last account_look() */
-	/* control thread: since when account_look() has seen the peer hold memory beyond its share
-	 * while no byte of its notifications arrived */
+	/* control thread: since when account_held() has not been 0 and no byte of the peer's
+	 * notifications has arrived */
 	int64_t moved_ns;
 };
 
@@ -76,14 +76,16 @@ void *account_note_alloc(struct engine_session *session, size_t bytes, size_t th
 void account_note_grew(struct engine_session *session, size_t more);
 void account_note_free(struct engine_session *session, void *ptr, size_t there);
 
-/* Called by the control thread at each heartbeat of a peer: offers memory to the peers that wait.
- * If peers have waited for as long as the limit of silence, returns a peer that the caller must
- * end, with a reference. Of the peers that have sent nothing of their unfinished notifications for
- * that long, it is the one that holds most memory. The last error says why. Returns NULL if no peer
- * must end. */
+/* Called by the control thread at each heartbeat of a peer. Offers memory to the peers that wait.
+ * Returns NULL, or with a reference a peer that the caller must end; the last error then says why.
+ * A peer must end if other peers have waited for memory for tuning.silent_ns, and it has sent
+ * nothing of its unfinished notifications for that long. Of several such peers, it is the one that
+ * holds most memory. */
 struct engine_peer *account_look(struct engine_session *session, int64_t now_ns);
 
-/* Like malloc() and free(), but the bytes are counted against the budget. */
+/* session_alloc() and session_free() are like malloc() and free(), but count the bytes against the
+ * budget. session_memory_error() sets the last error to why the last session_alloc() failed, and
+ * returns that error's status. */
 void *session_alloc(struct engine_session *session, size_t bytes);
 tcpx_status session_memory_error(struct engine_session *session);
 void session_free(struct engine_session *session, void *ptr, size_t bytes);

@@ -98,8 +98,8 @@ void block_put(struct stage_block *block)
 	struct mem_staging *pool = block->pool;
 	bool last, counted = block->share;
 
-	/* Under link.lock, because block_land() may find the block and add a reference until the
-	 * block is off the list. */
+	/* Under link.lock, because block_land() may find the block, and add a reference, as long as
+	 * the block is in the list. */
 	link_lock(&peer->link);
 	last = atomic_fetch_sub(&block->refs, 1) == 1;
 	if (last)
@@ -117,7 +117,8 @@ void block_put(struct stage_block *block)
 	if (pool)
 		block_offer(pool);
 	if (counted)
-		/* if this was the peer's last block, its next one need not wait for the pool */
+		/* if this was the peer's last block, the peer's next one need not wait for the
+		 * pool */
 		prefill_pump(peer);
 	peer_put(peer);
 }
@@ -151,8 +152,8 @@ void block_shares_free(struct engine_peer *peer)
 	}
 }
 
-/* Called under link.lock. Returns the block that covers the frame's payload and its neighbours in
- * the transfer, or NULL if there is none. */
+/* Called under link.lock. Returns the block in blocks.landings that covers the frame's part of its
+ * transfer, or NULL if there is none. */
 static struct stage_block *block_landing(struct engine_peer *peer, const struct mem_kind *kind,
 					 uint32_t device, const struct frame *frame)
 {

@@ -75,7 +75,7 @@ struct stage_block *block_open(struct engine_peer *peer, const struct mem_kind *
 			       uint64_t bytes, struct stage_share *share, enum block_want want,
 			       bool *out_waits);
 void block_get(struct stage_block *block);
-/* Drops a reference. The last reference frees the block's memory and lets the peers that wait for
+/* Drops a reference. With the last one, frees the block's memory and lets the peers that wait for
  * the pool try again, so the caller must hold no lock. */
 void block_put(struct stage_block *block);
 

@@ -11,9 +11,9 @@ uint32_t carrier_iface(int fd);
  * begins at `rail` and goes in a circle: the result may exceed the number of rails, and must be
  * taken modulo that number. */
 uint32_t carrier_rail(const struct engine_session *session, uint32_t rail);
-/* Returns whether the rail's interface has no carrier. Also returns false if the rail's address is
- * the wildcard, or if no other rail could replace this one, because there is only one rail or the
- * option `bind` names none. */
+/* Returns true if the rail's interface has no carrier. Returns false if it has one, if the rail's
+ * address is the wildcard, or if no other rail could replace this one: there is only one rail, or
+ * the option `bind` names none. */
 bool carrier_lost(const struct engine_session *session, uint32_t rail);
 
 #endif

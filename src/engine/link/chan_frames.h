@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The frame that a channel is sending and the frame that it is receiving. Except for atomic fields,
- * only the owner of a direction accesses the struct of that direction. Two other accesses are made
+/* The frame that a channel is sending and the frame that it is receiving. Only the owner of a
+ * direction accesses the struct of that direction, except for atomic fields and for two accesses
  * under link.lock: chan_rx_forget() changes chan_rx while no receive call is under way, and the end
  * of a copy (staged_fill_done()) changes chan_tx while `filling` is set. */
 #ifndef ENGINE_LINK_CHAN_FRAMES_H
@@ -66,9 +66,9 @@ struct chan_tx {
 	struct core_io *orphan;
 	/* sent without a copy: the slices are pinned until the peer has taken the frame */
 	bool held;
-	/* the peer knows that the frame is aborted, even if the trailer says that it is valid */
+	/* the payload is not valid and the peer notices it, even if the trailer says FRAME_VALID */
 	bool torn;
-	/* memory of the frame is on loan to the peer, so the core's send call stays open */
+	/* memory of the frame is on loan to the peer, so core_tx_pause() is not called yet */
 	_Atomic int lent;
 };
 

@@ -2,7 +2,7 @@
 /*
  * A channel: one data connection to a peer. Each direction has an owner, the thread that sends or
  * receives at the moment. From chan_start to chan_stop only owners call the transport. The control
- * thread owns a direction only to trim an idle channel: other calls may wait for a page.
+ * thread owns a direction only to trim an idle channel, as other calls may wait for a page.
  */
 #ifndef ENGINE_LINK_CHANNEL_H
 #define ENGINE_LINK_CHANNEL_H
@@ -99,7 +99,7 @@ struct chan_pins {
 	int64_t until_ns;	 /* control thread: when the reaper stops waiting for the peer */
 };
 
-/* The last frame of a stopped channel, while the peer may still read its memory: lease.c. */
+/* The last frame of a stopped channel, while the peer may read the frame's memory: lease.c. */
 struct chan_lease {
 	struct reap_item reap; /* the reaper's entry, with a reference */
 	struct core_io io;
@@ -124,7 +124,7 @@ struct engine_chan {
 	struct chan_tx tx;
 	struct chan_rx rx;
 	_Atomic int64_t heard_ns; /* when bytes last arrived */
-	int64_t trimmed_ns;	  /* control thread: heard_ns when unused memory was released */
+	int64_t trimmed_ns;	  /* control thread: heard_ns at the last chan_trim() */
 	int64_t stuck_ns;	  /* control thread: how long sent bytes have been unacknowledged */
 	_Atomic uint32_t refs;
 	struct chan_sample sample;

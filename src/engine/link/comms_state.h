@@ -24,15 +24,18 @@ enum comms_state {
 	COMMS_CLOSING, /* no channel uses the comms any more */
 };
 
-/* How far setting up the comms has come: comms_setup.c, comms_first.c. */
+/* How far the setup of a channel's comms has come: comms_setup.c, comms_first.c. */
 struct comms_setup {
 	struct net_chan *guide; /* the guide connection, until the channel owns it */
 	struct net_setup *op[COMMS_OPS];
 	struct net_listener *listener;
+	/* handles of the plugin's listeners, to which the other end connects: this end's; the
+	 * peer's */
 	uint8_t own_handle[NCCLNET_HANDLE_BYTES], handle[NCCLNET_HANDLE_BYTES];
 	bool handle_came, connect_came, ready_came; /* which COMM frames of the peer have arrived */
 	bool connect_begun, accept_begun, memory_begun, ready_told;
-	/* the send of this end's first message was posted; the receive of the peer's was posted */
+	/* the send of this end's first message was posted; the receive of the peer's first message
+	 * was posted */
 	bool first_out_begun, first_in_begun;
 	/* the send of this end's first message has ended; the peer's first message has arrived */
 	bool first_out, first_in;
@@ -40,7 +43,7 @@ struct comms_setup {
 
 /* How the comms are closed: comms_end.c. */
 struct comms_end {
-	struct net_setup *out, *in; /* the operations that close the two comms; NULL: ended */
+	struct net_setup *out, *in; /* the operations that close the comms; NULL: none under way */
 	/* closing has begun, after the last copy out of the comms' messages ended */
 	bool begun;
 	/* the channel was lost: core_chan_lost() is called when the comms are closed */
@@ -53,7 +56,7 @@ struct comms_end {
 struct comms_acked {
 	uint64_t seq;
 	int64_t since_ns; /* since when `waits` has been true */
-	/* messages were in flight, and none had been acknowledged since the heartbeat before */
+	/* messages were in flight, and none had been acknowledged since the previous heartbeat */
 	bool waits;
 };
 
@@ -89,7 +92,8 @@ struct engine_comms {
 struct comms_slot {
 	struct engine_comms *comms; /* in state SETUP or UP, or NULL; written under link.lock */
 	uint32_t epoch;		    /* epoch of the last attempt to set the channel up */
-	/* on the dialling side: the last epoch that this side chose; it accepts no other epoch */
+	/* on the dialling side: the last epoch that this side chose; this side accepts no other
+	 * epoch */
 	uint32_t dialled;
 	uint32_t tries; /* failed attempts in a row */
 	bool given_up;	/* the peer may come up without this channel */

@@ -26,7 +26,7 @@ struct peer_control {
 	struct sys_timer timer;
 	uint64_t echo_ns;	/* time stamp of the peer's last heartbeat, to be sent back */
 	_Atomic int64_t rtt_ns; /* the last round-trip time of a heartbeat */
-	uint64_t acked_bytes;	/* acknowledged bytes at the last check */
+	uint64_t acked_bytes;	/* bytes acknowledged on this connection at the last check */
 	/* since when bytes to the peer have not been acknowledged; 0: no such bytes */
 	int64_t stuck_ns;
 	int64_t lost_ns;	    /* when the control connection was lost */

@@ -95,8 +95,8 @@ static inline void link_lock(struct link *link)
 	law_enter();
 }
 
-/* Unlocks without running deferred work. For callers that defer none, and for callers that run it
- * later or whose callers do (link_run_deferred(), link_run_posted(), copies_wake_later()). */
+/* Unlocks without running deferred work. For callers that defer none, and for those after which
+ * link_run_deferred(), link_run_posted() or copies_wake_later() is called. */
 static inline void link_unlock_only(struct link *link)
 {
 	law_leave();

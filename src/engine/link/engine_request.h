@@ -50,7 +50,8 @@ struct request_way {
 struct engine_request {
 	struct handle_slot slot;
 	struct engine_session *session;
-	/* the peer; replaced when its link has ended and a new one is made (request/reconnect.h) */
+	/* the peer; replaced when its link has ended and the request moves to another link
+	 * (request/reconnect.h) */
 	_Atomic(struct engine_peer *) peer;
 	uint64_t peer_id; /* the peer handle that was passed to prepare */
 	struct core_xfer xfer;

@@ -29,13 +29,13 @@ struct link_pins {
 void hold_peer_init(struct engine_peer *peer);
 void hold_chan_init(struct engine_chan *chan);
 
-/* Called under link.lock, after prefill_claim(). Holds the slices of the frame that was just cut,
- * so that they are not reused until the peer has taken the bytes. Returns false, and holds nothing,
- * if the frame must be sent with a copy. */
+/* Pins the slices that hold the payload of chan->tx.frame, until the peer has taken the frame.
+ * Returns false if nothing is pinned; then the payload must be sent with a copy. Called under
+ * link.lock, after prefill_claim() has returned the slices. */
 bool hold_frame(struct engine_chan *chan);
 
-/* Called under link.lock when acknowledgements have arrived on the channel. Ends the holds of
- * frames that the peer has taken; hold_flush() releases their slices. */
+/* Called under link.lock when acknowledgements have arrived on the channel. Ends the pins of frames
+ * that the peer has taken; hold_flush() releases their slices. */
 void hold_got(struct engine_chan *chan);
 
 /* Called by the control thread, with no lock held, when the channel has stopped. Keeps the channel

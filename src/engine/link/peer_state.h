@@ -27,7 +27,7 @@ struct peer_inbound {
 /* The peer's data channels through shared memory: peer/peer_local.h. */
 struct peer_local {
 	bool answers;	/* the peer tells a dialler whether it accepts the channel */
-	uint32_t tries; /* dials that the peer ended without an answer before it came up */
+	uint32_t tries; /* dials that ended without an answer before the peer was up */
 	struct peer_local_dial *dial[CORE_CHANNELS_MAX];
 	/* the peer has offered shared memory, and this side has not given up using it */
 	bool have_offer;
@@ -69,14 +69,18 @@ struct peer_goodbye_wait {
 	struct sys_timer timer;	  /* control thread: ends the wait */
 };
 
-/* State for dialling the peer again: request/reconnect.h. Under session.lock. */
+/* State for dialling a peer again after its link has ended: request/reconnect.h. The first peer of
+ * a handle keeps the handle, which then leads to another peer. Under session.lock. */
 struct peer_reconnect {
 	struct reconnect_target *target; /* what is needed to dial the peer again; or NULL */
-	/* the peer to which the handle refers now that this one has ended; or NULL */
+	/* of the first peer of a handle: the peer that the handle leads to now; NULL: to this
+	 * one */
 	struct engine_peer *now;
-	/* this peer replaces another one behind that peer's handle, and is freed when it ends */
+	/* this peer was made for the handle of a peer whose link had ended; it is freed when it
+	 * ends itself */
 	bool successor;
-	/* the dial has not begun, and waits for a pause to end or for a dial by the peer */
+	/* this side waits before it dials; if the peer dials meanwhile, that dial becomes the
+	 * link */
 	bool awaiting;
 	int64_t at_ns; /* if `successor` is set: when the dial begins */
 };

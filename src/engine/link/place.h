@@ -10,8 +10,9 @@
 
 #include "engine/link/engine.h"
 
-/* place_start() is called before the first worker starts, place_stop() after the last worker has
- * ended, both under the runtime's lock. */
+/* place_start() reads the topology if threads are to be pinned, and place_stop() frees it. They are
+ * called before the first worker starts and after the last worker has ended, under the runtime's
+ * lock. */
 void place_start(void);
 void place_stop(void);
 

@@ -170,9 +170,9 @@ static struct stage_block *slice_room(struct engine_peer *peer, const struct cor
 		block_get(job->fill.block);
 		return job->fill.block;
 	}
-	/* A peer that holds no staging memory gets ordinary memory if the pool has none free,
-	 * instead of waiting for others. A fill that is not urgent (`ahead`) waits for the pool
-	 * even then. */
+	/* A peer that holds no block, neither of the pool nor of ordinary memory, gets ordinary
+	 * memory if the pool has none free, instead of waiting for others. A fill that is not
+	 * urgent (`ahead`) waits for the pool even then. */
 	if (share && (fill->ahead || share->spilled || mem_stager_held(&share->stager)))
 		want = BLOCK_OR_WAIT;
 	return block_open(peer, region->kind, region->device, MEM_OUT, fill->linear, fill->bytes,
@@ -236,8 +236,8 @@ static void senders_rouse(struct engine_peer *peer, uint64_t bytes)
 	}
 }
 
-/* Begins all slices that may begin now. Only one thread at a time does so, in order, so that
- * neighbouring bytes are copied next to each other. */
+/* Begins all slices that may begin now, in the order of core_fill_next(). Only one thread at a time
+ * does so, so that neighbouring bytes are copied next to each other. */
 void prefill_pump(struct engine_peer *peer)
 {
 	struct prefill_slice *slice;
@@ -274,10 +274,11 @@ void prefill_pump(struct engine_peer *peer)
 	link_unlock_only(&peer->link);
 }
 
-/* Called under link.lock. Returns whether this thread may run the deliveries. A delivery copies
- * into the application's memory and may wait for a page, so the control thread runs none. Instead
- * the worker of a channel is asked to run them; without a channel they wait for one. The deliveries
- * of a dead link touch no memory, so any thread may run them. */
+/* Called under link.lock. Returns whether this thread may start the deferred deliveries
+ * (prefill_defer()). A delivery copies into the application's memory and may wait for a page, so
+ * the control thread starts none. Instead the worker of a channel is asked to start them; without a
+ * channel they wait for one. The deliveries of a dead link touch no memory, so any thread may start
+ * them. */
 static bool deliveries_run_here(struct engine_peer *peer)
 {
 	if (!runtime_is_control() || peer->link.core.dead ||
@@ -354,7 +355,7 @@ uint32_t prefill_claim(const struct core_tx *tx, struct prefill_slice **slices, 
 }
 
 /* Called under link.lock. Returns whether memory of the job's slices would help a waiting client of
- * the pool. Low-priority clients do not count. */
+ * the pool. Patient clients (mem/staging.h) do not count. */
 static bool slices_in_the_way(const struct core_job *job)
 {
 	struct list_node *pos;
@@ -370,8 +371,9 @@ static bool slices_in_the_way(const struct core_job *job)
 	return false;
 }
 
-/* Called under link.lock. Gives up all slices of a job if the first of them was filled and not sent
- * for FILL_STALE_NS, and if their memory would help a waiting client (slices_in_the_way()). */
+/* Called under link.lock. Gives up all slices of a job if the first one has been filled for more
+ * than FILL_STALE_NS and is still not sent, and if their memory would help a waiting client
+ * (slices_in_the_way()). */
 static void stale_look_job(struct engine_peer *peer, struct core_job *job, int64_t now_ns)
 {
 	const struct prefill_slice *first;
@@ -386,7 +388,7 @@ static void stale_look_job(struct engine_peer *peer, struct core_job *job, int64
 }
 
 /* Gives up the peer's stale slices. Returns true if staging memory that the peer holds would help a
- * waiting client of the pool. Low-priority clients do not count. */
+ * waiting client of the pool. Patient clients (mem/staging.h) do not count. */
 static bool stale_look_peer(struct engine_peer *peer, int64_t now_ns)
 {
 	struct stage_share *share;

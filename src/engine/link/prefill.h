@@ -39,7 +39,7 @@ void prefill_asked(struct engine_peer *peer);
 void prefill_hook_due(struct engine_peer *peer);
 void prefill_hook_drop(struct engine_peer *peer, struct core_job *job);
 /* Called under link.lock, for work that is done when the lock is free. prefill_spend() lets the
- * block be released. prefill_defer() lets the copies of `stage` start: those of an eager message to
+ * block be released. prefill_defer() lets the copies of `stage` start: those of an eager SEND to
  * its RECV, or of a request that this end copies itself (path/direct.h). */
 void prefill_spend(struct engine_peer *peer, struct stage_block *block);
 void prefill_defer(struct engine_peer *peer, struct engine_stage *stage);

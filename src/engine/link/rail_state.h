@@ -43,7 +43,8 @@ struct path_hole {
 	/* how many timeouts TCP must count before the stall is taken for a loss of full-sized
 	 * packets; 0: not known yet */
 	uint32_t timeouts;
-	/* consecutive connections of the channel on which next to nothing was acknowledged */
+	/* number of consecutive connections of the channel on which next to nothing was
+	 * acknowledged */
 	uint8_t in_vain;
 	/* largest packet payload that this side's fence asks the dialling side to use; 0: no
 	 * limit */
@@ -63,7 +64,7 @@ struct peer_rails {
 	/* acknowledged bytes of the control connection at the last check */
 	uint64_t ctl_acked_bytes;
 	int64_t ctl_looked_ns; /* time of the last check of ctl_acked_bytes */
-	/* the last check after which more bytes of the control connection were acknowledged */
+	/* time of the last check of ctl_acked_bytes after which these bytes grew */
 	int64_t ctl_answered_ns;
 	/* until this time the peer stays up without channels, since they are being replaced */
 	int64_t replacing_ns;

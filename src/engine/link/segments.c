@@ -29,7 +29,7 @@ struct builder {
 };
 
 /* Returns a pointer to the index that belongs to `id`, or NULL if there is no memory. Sets *out_new
- * if `id` was added by this call; the caller must then store the index. */
+ * to whether `id` was added by this call; if so, the caller must store the index. */
 static uint32_t *idmap_find(struct idmap *map, uint64_t id, bool *out_new)
 {
 	uint32_t slot;
@@ -260,7 +260,8 @@ static size_t list_bytes(uint64_t count)
 	return (size_t)(count + 1) * sizeof(struct core_seg);
 }
 
-/* Sets the last error after an allocation for the list has failed, and returns its status. */
+/* Sets the last error after an allocation for the list has failed, and returns the error's
+ * status. */
 static tcpx_status list_memory(struct engine_session *session, size_t count)
 {
 	tcpx_status status = session_memory_error(session);

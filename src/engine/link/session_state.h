@@ -80,9 +80,9 @@ struct session_deadline {
  * engine_peer.unread. */
 struct session_queue {
 	pthread_mutex_t lock;
-	/* core_notify_in with a header: notifications that the application has not read */
+	/* list of core_notify_in: notifications that the application has not read */
 	struct list_node notes;
-	/* core_notify_in with a header: notifications read by the application and not released */
+	/* list of core_notify_in: notifications read by the application and not released */
 	struct list_node taken;
 	struct list_node completions; /* ended requests whose completion is wanted */
 	struct list_node events, accepts;

@@ -48,26 +48,27 @@ tcpx_status copies_init_moves(struct stage_copies *copies, uint32_t npieces, boo
 /* Adds a piece for the next `length` bytes of the slot. May return TCPX_ERR_NO_MEMORY. */
 tcpx_status copies_add(struct stage_copies *copies, const struct mem_region *region,
 		       uint64_t offset, uint64_t length);
-/* Adds a piece of the region that is copied from another session's memory, at offset `from` of the
- * mapping. May return TCPX_ERR_NO_MEMORY. */
+/* Adds a move: copies `length` bytes at offset `from` of the mapping, which is another session's
+ * memory, to `offset` of the region. May return TCPX_ERR_NO_MEMORY. */
 tcpx_status copies_move(struct stage_copies *copies, const struct mem_region *region,
 			uint64_t offset, uint64_t length, struct mem_mapping *mapping,
 			uint64_t from);
-/* Adds a piece that is copied in the opposite direction of copies_move(): `length` bytes at
- * `offset` of the region are copied to offset `to` of the mapping. copies_mapped() must be true.
- * May return TCPX_ERR_NO_MEMORY. */
+/* Adds a move in the opposite direction of copies_move(): copies `length` bytes at `offset` of the
+ * region to offset `to` of the mapping. copies_mapped() must be true. May return
+ * TCPX_ERR_NO_MEMORY. */
 tcpx_status copies_move_out(struct stage_copies *copies, const struct mem_region *region,
 			    uint64_t offset, uint64_t length, struct mem_mapping *mapping,
 			    uint64_t to);
 /* Returns whether the region's device can access the mapping already. May be called by any
  * thread. */
 bool copies_mapped(const struct mem_region *region, const struct mem_mapping *mapping);
-/* Adds the next `bytes` bytes of the local side of a segment list. May return
+/* Adds the `bytes` bytes that begin at `at` in the local side of a segment list. May return
  * TCPX_ERR_NO_MEMORY. */
 tcpx_status copies_add_local(struct stage_copies *copies, const struct core_segs *segs,
 			     struct core_cursor at, uint64_t bytes);
-/* Returns the first staged region among the pieces, or the first region if none is staged. The
- * memory kind of that region decides from which pool the slot is taken. */
+/* Returns the first staged region among the regions of `pieces` pieces, from `at` on; or the first
+ * of these regions if none is staged. The memory kind of the returned region decides from which
+ * pool the slot is taken. */
 const struct mem_region *copies_staged_in(const struct core_segs *segs, struct core_cursor at,
 					  uint32_t pieces);
 /* Starts all parts that are not started. If `to_slot` is true, the pieces are copied to the slot,
@@ -91,8 +92,8 @@ struct engine_stage {
 	struct engine_chan *chan;
 	uint32_t channel, epoch;
 	uint64_t seq, xfer_id;
-	/* the RECV of an eager message, or a request that this end copies itself (path/direct.h);
-	 * or NULL */
+	/* the RECV of an eager SEND, or a request that this end copies itself (path/direct.h); or
+	 * NULL */
 	struct engine_request *whole;
 	/* Adds the copies before they are started. May be NULL. Called with no lock held. */
 	tcpx_status (*build)(struct engine_stage *stage);
@@ -121,8 +122,8 @@ void stage_close(struct engine_stage *stage); /* drops a reference; no lock may 
 void stage_forget(struct engine_stage *stage);
 
 /* Called when the slot has received its payload. Prepares the copy to the destination, which begins
- * after core_rx_end() and whose end is reported to the core. Returns TCPX_IN_PROGRESS, for the call
- * of core_rx_end(). */
+ * after core_rx_end() and whose end is reported to the core. Returns TCPX_IN_PROGRESS, the verdict
+ * that the caller passes to core_rx_end(). */
 tcpx_status stage_commit(struct engine_chan *chan);
 /* The done() function of copies to a destination: reports to the core that they have ended. */
 void stage_commit_done(struct stage_copies *copies, tcpx_status status);
@@ -130,11 +131,12 @@ void stage_commit_done(struct stage_copies *copies, tcpx_status status);
  * slot. Called under link.lock. Returns TCPX_IN_PROGRESS or an error. */
 tcpx_status stage_deliver(struct engine_peer *peer, struct engine_request *recv, const void *data,
 			  uint64_t bytes);
-/* Second step of the delivery, called with no lock held: copies the slot to the RECV's memory, or
- * only reports `status` if that is an error. */
+/* Called with no lock held. Starts the copies of a stage that prefill_defer() deferred; after
+ * stage_deliver() these copy the slot to the RECV's memory. If `status` is an error, copies nothing
+ * and only reports the error. */
 void stage_deliver_start(struct engine_stage *stage, tcpx_status status);
-/* Called by the control thread. Offers staging memory that was returned to the pool to the peers
- * that wait. */
+/* Called by the control thread. If staging memory was returned, offers it to the peers that wait
+ * for some. */
 void stage_offer(struct engine_session *session);
 
 #endif

@@ -11,11 +11,11 @@
  * is set. */
 bool vanish_gather(const struct chan_tx *tx, const struct iovec *iov, uint32_t n, uint8_t *out);
 
-/* Called when memory of these pieces of the current frame has vanished, so that they cannot be read
- * (source) or written (sink). Logs the first address that cannot be read, or the first of all if
- * only writing fails, with a limit on the number of lines. If the frame belongs to a request of
- * this side, stores the address for that request's error text. The caller holds references to the
- * frame's regions, and no lock. */
+/* Called when the pieces in `iov`, of the channel's current frame, could not be read
+ * (vanish_source()) or written (vanish_sink()), because memory has vanished. Logs the first address
+ * in `iov` that cannot be read, or the start of `iov` if all of it can be read. Only a few such
+ * lines are logged. If the frame belongs to a request of this side, stores the address for that
+ * request's error text. The caller holds references to the frame's regions, and no lock. */
 void vanish_source(struct engine_chan *chan, const struct iovec *iov, uint32_t n);
 void vanish_sink(struct engine_chan *chan, const struct iovec *iov, uint32_t n);
 

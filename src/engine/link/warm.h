@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prefetches the small pieces of a call. Hardware prefetchers stop at page borders, so the kernel's
- * copy would otherwise wait for memory at the start of each piece (docs/experiments.md). */
+/* Prefetches the small pieces of a send or receive call. Hardware prefetchers stop at page borders,
+ * so the kernel's copy would otherwise wait for memory at the start of each piece
+ * (docs/experiments.md). */
 #ifndef ENGINE_LINK_WARM_H
 #define ENGINE_LINK_WARM_H
 

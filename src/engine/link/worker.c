@@ -131,10 +131,10 @@ static bool worker_spins(const struct engine_worker *worker, int64_t moved_ns)
 	return now_ns - moved_ns < SPIN_NS && (busy || now_ns - polled_ns < POLLED_NS);
 }
 
-/* State of a worker that polls and from time to time lets other threads use its core. */
+/* For let_others_run(): when the worker last let other threads use its core. */
 struct turn {
-	int64_t began_ns;   /* since when the worker has had the core */
-	int64_t crowded_ns; /* when the last yield began, if it took long; else 0 */
+	int64_t began_ns;   /* when the worker last got the core back; 0: never */
+	int64_t crowded_ns; /* when the last yield began, if it took TAKEN_NS; else 0 */
 };
 
 /* Lets other threads use the core, since the worker may wait for one of them. A yield gives the
@@ -347,7 +347,8 @@ void worker_kick(struct engine_chan *chan)
 		worker_enlist(chan);
 }
 
-/* Returns whether a kick of the channel would have to wake the channel's worker. */
+/* Returns whether the channel's worker sleeps, so that a kick would have to wake it. Returns false
+ * while the transport is full, when a kick usually does nothing. */
 bool worker_sleeps(const struct engine_chan *chan)
 {
 	return atomic_load(&chan->worker->sleeping) && !atomic_load(&chan->tx_blocked);

@@ -18,12 +18,12 @@ void worker_again(struct engine_chan *chan); /* makes the worker receive soon, w
 /* like worker_again(), but called on the worker's own thread; the worker may also yield its core */
 void worker_poll(struct engine_chan *chan);
 void worker_look(struct engine_chan *chan); /* makes the worker call calls->kicked() soon */
-/* Called by any thread when an application receives on the channel. The worker takes the channel
- * back when the application stops polling. */
+/* Puts the channel into worker->lent, because an application receives on the channel. The worker
+ * takes the channel back when the application stops polling. Called by any thread. */
 void worker_lend(struct engine_chan *chan);
 void worker_bury(struct engine_chan *chan); /* takes over a reference, which the worker drops */
-/* Called when an application polled and found nothing. The worker of the priority channels may then
- * spin. */
+/* Stores the time at which an application polled and found nothing, so that the worker of the
+ * priority channels may spin. Does nothing on a machine with too few cores. */
 void worker_app_polled(void);
 /* Returns whether an application polled less than WATCH_NS (worker.c) ago, so that the worker of
  * the priority channels may be awake. Always false on a machine with too few cores. */

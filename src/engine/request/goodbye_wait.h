@@ -14,12 +14,12 @@
 void goodbye_wait_init(struct engine_peer *peer);
 /* Called when the core has ended the request. Returns true if the peer refused the request
  * (ERR_REMOTE_KEY) and the request waits for a goodbye; its memory is then no longer used. Returns
- * false if the caller must end the request. A refused request gets the peer's status if the peer
- * has ended already. */
+ * false if the caller must end the request. If the peer itself has ended already, a refused request
+ * gets the status with which the peer ended. */
 bool goodbye_wait_add(struct engine_request *request);
 /* Ends a waiting request at once, with the status of its refusal. */
 void goodbye_wait_end(struct engine_request *request);
-/* Whether any waiting request was posted no later than number `until` (post_seq). */
+/* Whether there is a waiting request whose post_seq is at most `until`. */
 bool goodbye_wait_has(const struct engine_peer *peer, uint64_t until);
 /* Called when the peer is dead: ends all waiting requests with `status`. */
 void goodbye_waits_fail(struct engine_peer *peer, tcpx_status status);

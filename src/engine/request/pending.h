@@ -17,8 +17,9 @@ void pending_end(struct engine_request *request, tcpx_status status);
  * the notification is too long, or ERR_NO_MEMORY. */
 tcpx_status pending_note(struct engine_peer *peer, const void *data, size_t bytes);
 /* Called when the core has been started, and at each heartbeat: gives the waiting notifications to
- * the core in order, until there is no budget or memory for the next one. Drops a notification that
- * exceeds the peer's whole budget; pending_say_too_long() then logs it. Control thread. */
+ * the core in order, until the peer's notification budget or the memory of this side is too small
+ * for the next one. Drops a notification that exceeds the peer's whole notification budget;
+ * pending_say_too_long() then logs it. Control thread. */
 void pending_notes_go(struct engine_peer *peer);
 /* Logs a notification that pending_notes_go() dropped. Control thread, which holds no lock. */
 void pending_say_too_long(struct engine_peer *peer);

@@ -116,7 +116,7 @@ void reconnect_put(struct engine_peer *peer)
 	free(target);
 }
 
-/* Returns the link that the handle of `peer` leads to at present. The caller holds session.lock. */
+/* Returns the peer that the handle of `peer` leads to at present. The caller holds session.lock. */
 static struct engine_peer *reconnect_current_peer(struct engine_peer *peer)
 {
 	return peer && peer->reconnect.now ? peer->reconnect.now : peer;
@@ -144,9 +144,10 @@ static bool reconnect_allowed(struct engine_peer *peer)
 	}
 }
 
-/* Returns a live peer with this uuid, or NULL if there is none; `keyed` as for peer_linked(). Also
- * returns NULL for the uuid of all zeros, and for this session's own: a session that is linked with
- * itself has two peers with that uuid and needs both. The caller holds session.lock. */
+/* Returns a live peer with this uuid, or NULL if there is none; `keyed` as for peer_linked().
+ * Always returns NULL for the uuid of all zeros, which stands for any session, and for this
+ * session's own uuid: a session that is linked with itself has two peers with that uuid, and needs
+ * both. The caller holds session.lock. */
 static struct engine_peer *reconnect_linked(struct engine_session *session, const uint8_t *uuid,
 					    bool keyed)
 {
@@ -178,9 +179,9 @@ uint64_t reconnect_find(struct engine_session *session, const uint8_t *uuid, boo
 	return id;
 }
 
-/* Makes a new link for the handle of `root`, whose last link was `old`. The control thread dials it
- * later; if the peer dials first, the peer's dial becomes the link. Returns NULL if memory is
- * missing. The caller holds session.lock. */
+/* Makes a new link, with a new peer, for the handle of `root`; `old` is the peer of the handle's
+ * last link. The control thread dials later; if the peer dials first, its dial becomes the link.
+ * Returns NULL if memory is missing. The caller holds session.lock. */
 static struct engine_peer *reconnect_link_new(struct engine_peer *root, struct engine_peer *old)
 {
 	struct engine_session *session = root->link.session;
@@ -200,7 +201,8 @@ static struct engine_peer *reconnect_link_new(struct engine_peer *root, struct e
 	memcpy(peer->who.uuid, old->who.uuid, sizeof(peer->who.uuid));
 	peer->who.keyed = old->who.keyed;
 	peer->dialling.hello = target->hello;
-	/* accept only the old session, because another one may have got its address since */
+	/* accept only the old session, because another session may have got the old one's
+	 * address */
 	memcpy(peer->dialling.hello.want_uuid, old->who.uuid,
 	       sizeof(peer->dialling.hello.want_uuid));
 	memcpy(peer->dialling.key, target->key, sizeof(peer->dialling.key));

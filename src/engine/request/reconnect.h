@@ -17,17 +17,20 @@ void reconnect_addresses(struct engine_peer *peer);
 /* Moves what `from` keeps for dialling again to `to`, a link with the same session. Does nothing if
  * `to` has such data of its own. */
 void reconnect_pass(struct engine_peer *from, struct engine_peer *to);
-/* Returns the handle whose link with that session has ended and may be dialled again, or 0 if there
- * is none. The next use of the handle dials without a pause. */
+/* Returns the handle whose link with the session of this uuid has ended and may be dialled again,
+ * or 0 if there is none; `keyed` as for peer_linked(). The next use of the handle dials without a
+ * pause. */
 uint64_t reconnect_find(struct engine_session *session, const uint8_t *uuid, bool keyed);
 /* Returns the link of a handle, with a reference. If the link has ended and may be dialled again,
  * returns another link with the same session if one exists, else a new link. The new link is
- * dialled at once, or after a pause if the last attempt was recent. A caller that does not learn
- * how the attempt ends passes false for `wait`; during the pause it gets the ended link. Returns
- * NULL (ERR_STALE) if the handle is stale. Any thread. The caller holds no lock. Does not block. */
+ * dialled at once, or after a pause if the last attempt was recent. If `wait` is false, no link is
+ * made during the pause, and the ended link is returned; this is for callers that do not learn how
+ * an attempt ends. Returns NULL (ERR_STALE) if the handle is stale. Any thread. The caller holds no
+ * lock. Does not block. */
 struct engine_peer *reconnect_use(struct engine_session *session, uint64_t peer_id, bool wait);
-/* If the request is not active and its link has ended, moves the request to the current link of its
- * handle, which may be new. Returns whether the request was moved. */
+/* If the request still has the handle `id`, is not active, and its link has ended, moves the
+ * request to the current link of its peer handle, which may be new. Returns whether the request was
+ * moved. */
 bool reconnect_request(struct engine_request *request, uint64_t id);
 /* Called on the control thread when a dial begins: each attempt makes the pause before the next one
  * longer. */

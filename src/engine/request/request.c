@@ -50,8 +50,8 @@ tcpx_status engine_request_prepare(struct engine_session *session, uint64_t peer
 	return TCPX_OK;
 }
 
-/* Cancels an active request, so that it ends as soon as its memory is no longer used. The caller
- * holds link.lock. */
+/* Cancels an active request. It ends at once if it waits for the link (`pending`) or for a goodbye,
+ * else as soon as its memory is no longer used. The caller holds link.lock. */
 static void request_stop(struct engine_request *request)
 {
 	if (request->pending)

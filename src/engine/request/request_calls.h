@@ -41,7 +41,8 @@ void session_accepted(struct engine_session *session, struct engine_peer *peer);
 /* In request_life.c. Called under link.lock when an active request ends, even if the core never had
  * it: makes its completion, and wakes the threads that wait for the request. */
 void request_ended(struct engine_request *request);
-/* Called under link.lock when the request's memory is no longer used: releases its regions. */
+/* Called under link.lock when the request's memory is no longer used: releases its regions and, if
+ * it was a solo transfer, its turn as such (solo_over()). */
 void request_quiet(struct engine_request *request);
 /* Called under link.lock: changes the state, and wakes the threads that wait for the request. */
 void request_set_state(struct engine_request *request, uint32_t state);
@@ -55,7 +56,7 @@ void request_io_put(struct engine_request *request); /* releases the regions */
 void request_free(void *object);
 /* Returns the request of a handle, with a reference. Returns NULL, with ERR_STALE as the last
  * error, if the handle is stale. Another thread may release the handle at any time, so the caller
- * must compare slot.id again under the lock. request_put() must be called with no lock held. */
+ * must compare slot.id again under link.lock. request_put() must be called with no lock held. */
 struct engine_request *request_get(struct engine_session *session, uint64_t id);
 void request_put(struct engine_request *request);
 tcpx_status request_stale(void);	/* sets the error ERR_STALE */

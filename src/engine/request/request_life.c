@@ -44,8 +44,8 @@ void request_put(struct engine_request *request)
 
 void request_set_state(struct engine_request *request, uint32_t state)
 {
-	/* Sequentially consistent, like the accesses of a waiter. If a waiter still sees the
-	 * request active after it was added to `waiters`, this thread sees it in `waiters`. */
+	/* Sequentially consistent, like the accesses of a waiter. If a waiter counts itself in
+	 * `waiters` and then still sees the request active, this thread sees the count. */
 	atomic_store(&request->state, state);
 	if (request->lead)
 		lead_wake(request->lead);

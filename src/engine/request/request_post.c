@@ -11,7 +11,7 @@
 #include "engine/request/ready.h"
 #include "engine/path/share.h"
 
-#define READ_PIECE_BYTES 12 /* about how many bytes a piece of a READ takes in its request */
+#define READ_PIECE_BYTES 12 /* about how many bytes a piece of a READ takes in a READ_REQ */
 #define POST_MOST 64	    /* most requests that are posted under one hold of a link's lock */
 
 /* Requests to one peer that are posted under one hold of its link.lock. All channels that have work
@@ -103,7 +103,7 @@ static tcpx_status request_start(struct engine_request *request)
 }
 
 /* Returns about how many bytes this end sends for the request. For a READ these are only the bytes
- * of its segment list; the peer sends the data, also for a RECV. */
+ * of its segment list, and for a RECV none, since the peer sends the data. */
 static uint64_t post_own_bytes(const struct engine_request *request)
 {
 	if (request->xfer.op == TCPX_OP_READ)
@@ -122,7 +122,8 @@ static enum post_sends post_sends_of(const struct engine_session *session, uint6
 }
 
 /* Posts the request. Returns an error if the request is released, active or still in the completion
- * queue, or if its link ended before it had a core. The caller holds link.lock. */
+ * queue, if its link ended before the link had a core, or if request_start() fails. The caller
+ * holds link.lock. */
 static tcpx_status post_one(struct engine_request *request, uint64_t id)
 {
 	struct engine_peer *peer = request->peer;

@@ -80,7 +80,8 @@ static bool request_has_ended(void *arg)
 }
 
 /* Waits for the request's end while this thread receives on the peer's priority channel. Returns
- * what lead_wait() returns. */
+ * false if this thread cannot receive there (lead_wait()); the caller must then wait in another
+ * way. */
 static bool request_lead(struct engine_request *request, int64_t deadline)
 {
 	struct engine_peer *peer = request_peer(request);
@@ -91,9 +92,9 @@ static bool request_lead(struct engine_request *request, int64_t deadline)
 	return led;
 }
 
-/* Waits until the request has ended, and returns IN_PROGRESS at the timeout. If the request's end
- * arrives on the priority channel (`leads`), this thread receives on that channel; otherwise it
- * sleeps until the state of the request changes. */
+/* Waits until the request has ended. Returns what request_look() returns then, or IN_PROGRESS at
+ * the timeout. If the request's end arrives on the priority channel (`leads`), this thread receives
+ * on that channel; otherwise it sleeps until the state of the request changes. */
 static tcpx_status request_await(struct engine_request *request, uint64_t id, int64_t timeout_ns,
 				 tcpx_completion *out_completion)
 {

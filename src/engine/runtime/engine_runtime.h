@@ -58,8 +58,8 @@ struct engine_runtime {
 	_Atomic uint32_t peers_freed; /* futex: counts the freed peers of all sessions */
 	struct sys_post prefill_post; /* posted when a peer waits for staging memory */
 	_Atomic bool prefill_watched;
-	/* 1: a solo transfer that this process posted, or a READ that it answers, is under way
-	 * (path/solo.c) */
+	/* 1 while a solo transfer that this process posted is under way; 1 while a READ that it
+	 * answers as a solo transfer is under way (path/solo.c) */
 	_Atomic uint32_t solo_posted, solo_answered;
 
 	/* Only the control thread uses the fields below. */

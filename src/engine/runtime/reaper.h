@@ -17,8 +17,8 @@ struct engine_runtime;
 /* An object's entry in the reaper. */
 struct reap_item {
 	struct list_node node; /* entry in runtime.reap, which holds a reference to the object */
-	/* If the peer no longer uses the memory: releases the object and the reaper's reference,
-	 * and returns true. Returns false if the peer may still use the memory. */
+	/* If the peer no longer uses the object's memory: releases the object and the reaper's
+	 * reference, and returns true. Returns false if the peer may still use the memory. */
 	bool (*release)(struct reap_item *item, int64_t now_ns);
 };
 

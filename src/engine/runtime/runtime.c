@@ -32,7 +32,8 @@ bool runtime_is_control(void)
 	return pthread_equal(pthread_self(), engine_runtime.control);
 }
 
-/* The peer's session may be freed already. So the futex is in the runtime. */
+/* Counts a freed peer, and wakes the threads that wait for one. The futex is in the runtime,
+ * because the peer's session may be freed already. */
 void runtime_peer_freed(void)
 {
 	atomic_fetch_add(&engine_runtime.peers_freed, 1);

@@ -143,9 +143,9 @@ static uint64_t hook_stage_ahead(void *arg, uint64_t want)
 	return want;
 }
 
-/* Returns staging memory of the link to the session's pool. If other links wait for staging memory,
- * wakes the control thread, which offers the memory to them. This link needs no offer, since its
- * core asks again at once. */
+/* Returns staging memory of the link to the session's pool. A dead link also gives up what the peer
+ * may keep without a request. If other links wait for staging memory, wakes the control thread,
+ * which offers the memory to them. This link needs no offer, since its core asks again at once. */
 static void hook_stage_give(void *arg, uint64_t bytes)
 {
 	struct engine_peer *peer = arg;
@@ -333,7 +333,8 @@ static void hooks_posted(struct link *link, enum post_sends sends)
 		}
 		chan_put(chan);
 	}
-	/* The worker that is woken below kicks these channels, so the mask must be set first. */
+	/* The worker that is woken below kicks the channels in `later`, so kick_mask must be set
+	 * first. */
 	atomic_fetch_or(&peer->link.kick_mask, later);
 	if (first && sends == POST_FIRST) {
 		chan_tx_kick(first);

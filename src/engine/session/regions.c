@@ -31,8 +31,9 @@ static bool request_uses(const struct engine_request *request, const struct mem_
 	return false;
 }
 
-/* Ends all uses of the region at one peer: requests, read responses, arriving frames, and what the
- * paths keep of the region (path_forget()). */
+/* Ends all that the link to one peer does with a local region. Cancels the requests and stops the
+ * read responses that use it, keeps arriving frames from writing to it, and lets the paths forget
+ * it (path_forget()). */
 static void peer_forget_region(struct engine_peer *peer, struct mem_region *region)
 {
 	struct core_xfer *xfer, *next_xfer;
@@ -60,7 +61,8 @@ static void peer_forget_region(struct engine_peer *peer, struct mem_region *regi
 	link_unlock(&peer->link);
 }
 
-/* Frees an imported region. Called when the last reference to it was dropped. */
+/* Puts the object of an imported region back into the table of imports. Called when the last
+ * reference to the object was dropped. */
 void import_free(void *object)
 {
 	struct engine_import *import = object;
@@ -145,7 +147,9 @@ tcpx_status engine_region_export(struct engine_session *session, uint64_t id, ui
 	return TCPX_OK;
 }
 
-/* Sets and returns the error for a peer that has proven no key. The caller holds link.lock. */
+/* Sets and returns the error for a peer that has proven no key: ERR_STATE if the peer has not
+ * connected yet, or ERR_UNSUPPORTED if one side has no crypto library. The caller holds
+ * link.lock. */
 static tcpx_status region_peer_unproven(const struct engine_peer *peer)
 {
 	if (!peer->link.core_ready) {
@@ -159,7 +163,8 @@ static tcpx_status region_peer_unproven(const struct engine_peer *peer)
 			  "tcpx_region_export, which is valid for every peer");
 }
 
-/* Copies the public key that the peer has proven. Returns an error if the peer has proven none. */
+/* Copies the public key that the peer has proven to out_key. Returns an error if the peer has
+ * proven none, or if the handle is stale. */
 static tcpx_status region_peer_key(struct engine_session *session, uint64_t peer_id,
 				   uint8_t out_key[WIRE_KEY_BYTES])
 {

@@ -39,8 +39,8 @@ static void runtime_stop_post(struct sys_post *post)
 	(void)post;
 }
 
-/* Stops what runtime_start() has started: the control thread, if `control` is true, and the first
- * `started` workers. Then frees what they used. */
+/* Stops the threads of the runtime, then frees what they used. After a failed start only some
+ * threads run: the first `started` workers, and the control thread if `control` is true. */
 static void runtime_stop(struct engine_runtime *runtime, uint32_t started, bool control)
 {
 	static struct sys_post post = {.fn = runtime_stop_post};
@@ -115,8 +115,9 @@ tcpx_status runtime_get(uint32_t workers)
 	tcpx_status status = TCPX_OK;
 
 	if (runtime->refs && runtime->fork_generation != sys_fork_generation()) {
-		/* A forked child has none of the parent's threads, and may have inherited a held
-		 * lock. */
+		/* The parent process started the runtime, and this is a forked child. It has none
+		 * of the runtime's threads, and may have inherited a held lock. So it begins with
+		 * an empty runtime. */
 		memset(runtime, 0, sizeof(*runtime));
 		pthread_mutex_init(&runtime->lock, NULL);
 	}

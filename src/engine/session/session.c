@@ -269,7 +269,7 @@ static void session_close_barrier(void *arg)
 }
 
 /* Ends the peers and then the requests, and waits up to CLOSE_WAIT_NS until the peers are freed. If
- * one is still in use after that, the session is freed later. */
+ * a peer is still in use after that, the session is freed later. */
 void engine_session_close(struct engine_session *session)
 {
 	uint32_t i;

@@ -19,8 +19,9 @@
 #include "sys/crypto.h"
 #include "sys/iface.h"
 
-/* Sets *out to the value of a numeric option: `given`, the caller's value, or if that is 0 the
- * value from the environment. Returns ERR_INVALID if the value is neither 0 nor in min..max. */
+/* Sets *out to the value of a numeric option: the caller's value `given`, or if `given` is 0, the
+ * value of the environment or the default. Returns ERR_INVALID if the result is outside min..max,
+ * unless the result is 0. */
 static tcpx_status option_number(const char *name, uint64_t given, enum config_id id, uint64_t min,
 				 uint64_t max, uint64_t *out)
 {
@@ -72,7 +73,8 @@ static tcpx_status options_take_numbers(struct engine_session *session,
 	 * has 64 bits and the priority channel has one of them. */
 	session->tuning.channels =
 		channels < CORE_CHANNELS_MAX ? (uint32_t)channels : CORE_CHANNELS_MAX - 1;
-	/* 0 if the user gives no value, so that the peer's value is used */
+	/* 0 if neither the caller nor the environment sets a value, so that the peer's value is
+	 * used */
 	session->tuning.chunk_bytes =
 		opts->chunk_bytes || config_value(CONFIG_CHUNK_BYTES)->source != CONFIG_DEFAULT
 			? (uint32_t)chunk
