@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lets the thread of an application that polls in a loop receive on the priority channels, so that
- * a message and its answer do not wait until a worker wakes up.
+ * a small transfer and the peer's answer do not wait until a worker wakes up.
  *
  * Between two polls of such a loop the application keeps the channels: epoll does not report their
  * data to the worker. A poll that finds something gives the channels back to the worker. If the

@@ -43,7 +43,7 @@ static void chan_poll_change(struct engine_chan *chan)
 		return;
 	chan->poll.events = events;
 	if (epoll_ctl(chan->worker->epfd, EPOLL_CTL_MOD, chan->net->ops->fd(chan->net), &event) &&
-	    atomic_load(&chan->poll.watched)) /* the error of a stopped channel is ignored */
+	    atomic_load(&chan->poll.watched)) /* unless the channel was stopped */
 		chan_fail(chan, TCPX_ERR_SYSTEM, errno);
 }
 
@@ -225,7 +225,7 @@ void chan_fail(struct engine_chan *chan, tcpx_status status, int err)
 {
 	int none = 0;
 
-	/* the control thread asks for the reason as soon as it sees the failure */
+	/* the reason comes first: the control thread asks for it when it sees the failure */
 	if (chan->comms)
 		comms_why(chan->comms, status);
 	if (!atomic_compare_exchange_strong(&chan->failed, &none, status))

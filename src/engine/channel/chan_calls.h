@@ -30,11 +30,11 @@ int chan_wait_send(struct engine_chan *chan);
 void chan_wait_send_end(struct engine_chan *chan);
 
 /* chan_stop.c */
-/* Called by the control thread. From now on no thread can become the owner of a direction. If
- * neither direction has an owner, tears the channel down and returns true; the descriptor is closed
- * when the last reference is dropped. Otherwise returns false: an owner is inside a call, which may
- * take long if a page of the application's memory is not present. When that call has returned, the
- * control thread tears the channel down and calls left(). */
+/* Stops a channel, on the control thread: no thread can become the owner of a direction any more.
+ * If neither direction has an owner, tears the channel down and returns true; the descriptor is
+ * closed when the last reference is dropped. Otherwise returns false: an owner is inside a call,
+ * which may take long if a page of the application's memory is not present. When that call has
+ * returned, the control thread tears the channel down and calls left(). */
 bool chan_stop(struct engine_chan *chan, void (*left)(struct engine_chan *chan));
 
 /* chan_sample.c */

@@ -173,7 +173,7 @@ tcpx_status chan_create(struct engine_peer *peer, uint32_t index, uint32_t epoch
 	chan->net = chan_traced(chan->net);
 	chan->calls = &chan_calls;
 	atomic_store(&chan->refs, 1);
-	chan->peer = peer; /* with a reference, since the owners of the directions use it */
+	chan->peer = peer; /* with a reference, since the owners of the directions use the peer */
 	peer_get(peer);
 	chan->index = index;
 	chan->epoch = epoch;

@@ -20,12 +20,12 @@
 #define AHEAD_BULK 1024u
 #define AHEAD_SMALL (32u << 10) /* most bytes read in one call while frames are small */
 
-/* largest low-water mark of the socket, in bytes; it saves two thirds of the wake-ups */
+/* largest low-water mark of the socket, in bytes; saves two thirds of the receiver's wake-ups */
 #define RECV_MARK (128u << 10)
 
-/* Between two receive calls nothing else would notice in time that the region is deregistered.
- * During a receive call the receiver alone may release the chunk's regions, so this function does
- * nothing; after the call the receiver checks whether a region is retired (rx_note_retired()). */
+/* Acts only between two receive calls, when nothing else would notice in time that the region is
+ * deregistered. During a receive call the receiver alone may release the chunk's regions; after the
+ * call it checks whether a region is retired (rx_note_retired()). */
 void chan_rx_forget(struct engine_chan *chan, struct mem_region *region)
 {
 	uint32_t i;
@@ -221,8 +221,8 @@ static tcpx_status rx_end_frame(struct engine_chan *chan, bool valid)
 	else if (rx->stage)
 		stage_close(rx->stage);
 	rx->stage = NULL;
-	/* The regions are released before the acknowledgement can leave, because from then on the
-	 * memory belongs to the application again. */
+	/* Unless a copy still uses them, the regions are released here: before the acknowledgement
+	 * can leave, because that gives the memory back to the application. */
 	if (verdict != TCPX_IN_PROGRESS)
 		rx_release(rx);
 	link_lock(&peer->link);

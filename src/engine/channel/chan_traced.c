@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A channel that passes each call on to an inner channel, and records the sends and receives of the
- * stream. */
+/* A channel that passes each call on to an inner channel, and records the calls that send or
+ * receive bytes of the stream. Messages of a plugin are not recorded. */
 #include "engine/channel/chan_traced.h"
 
 #include <stdlib.h>

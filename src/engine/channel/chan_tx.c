@@ -63,11 +63,11 @@ static void tx_begin_big(struct chan_tx *tx)
 	tx->left = tx->frame.frame.payload_bytes;
 }
 
-/* Fills an empty buffer with frames of the core, until the buffer is full, the core has no more
- * frames, or a frame has a large payload or one that is still being copied (PATH_FILLED). Such a
- * payload ends the batch: only its header is in the buffer, and the payload is sent from its own
- * memory. Also stops at a frame whose payload cannot be loaded yet (tx->posting); the next call
- * tries that frame again. */
+/* Fills an empty buffer with frames of the core, until the buffer is full or the core has no more
+ * frames. A payload that is large, or is still being copied into staging (PATH_FILLED), ends the
+ * batch: only its header is in the buffer, and the payload is sent from its own memory. Also stops
+ * at a frame whose payload cannot be loaded yet (tx->posting); the next call tries that frame
+ * again. */
 static void tx_gather(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;
@@ -234,8 +234,8 @@ static tcpx_status tx_call(struct engine_chan *chan, size_t *out_bytes)
 
 	warm_read(iov, (uint32_t)n);
 	chan->net->tx_vanishing = tx->big && tx->vanishing && !tx->aborted;
-	/* The bytes of a notification belong to the link and are freed with it, so they are not
-	 * lent. */
+	/* Only memory of segment lists is lent. The bytes of a notification belong to the link and
+	 * are freed with it. */
 	if (ops->loan && tx->big && tx->frame.segs && tx->left && !tx->aborted)
 		return ops->loan->lend(chan->net, iov, n, out_bytes);
 	if (tx->big && tx->held && !tx->aborted)
@@ -306,7 +306,7 @@ void chan_tx_run(struct engine_chan *chan, uint64_t budget)
 {
 	struct chan_tx *tx = &chan->tx;
 	uint64_t bytes = 0;
-	bool awake = false; /* the last chan_wait_send() found an event */
+	bool awake = false; /* the last chan_wait_send() returned 1: the transport was not full */
 	tcpx_status status;
 
 	if (atomic_load(&chan->failed) || atomic_load(&tx->filling))
@@ -328,10 +328,10 @@ void chan_tx_run(struct engine_chan *chan, uint64_t budget)
 			if (!chan_wait_send(chan))
 				return;
 			if (awake) {
-				/* The transport is full although chan_wait_send() found an event,
-				 * so the event belongs to the receiving direction. The worker
-				 * handles it, because the owner of that direction may be this very
-				 * thread. */
+				/* The transport is full although chan_wait_send() returned 1, so
+				 * the event that it found belongs to the receiving direction. The
+				 * worker handles the event, because the owner of that direction may
+				 * be this very thread. */
 				worker_again(chan);
 				return;
 			}

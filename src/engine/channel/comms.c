@@ -283,8 +283,9 @@ uint32_t comms_given_up(const struct engine_peer *peer)
 	return count;
 }
 
-/* Whether the plugin may connect to a handle that the peer sent: the link is authenticated with the
- * key of a key file, or all peers are trusted (TCPX_PLUGIN_TRUST_PEERS). */
+/* Whether the plugin may connect to any handle that the peer sent, even to one that cannot be
+ * checked: the link is authenticated with the key of a key file, or all peers are trusted
+ * (TCPX_PLUGIN_TRUST_PEERS). */
 static bool peer_is_trusted(const struct engine_peer *peer)
 {
 	return peer->dialling.hello.auth == WIRE_AUTH_KEY || config_bool(CONFIG_PLUGIN_TRUST_PEERS);

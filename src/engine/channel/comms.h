@@ -26,7 +26,7 @@ struct comms_place;
 /* comms.c: loads the plugin that opts or the environment names, and picks its NICs. Any thread. */
 tcpx_status comms_session_open(struct engine_session *session, const tcpx_session_opts *opts);
 void comms_session_close(struct engine_session *session);
-/* What this end requests in its hello; what it, as acceptor, grants of the peer's `wish`. */
+/* comms_hello(): what this end requests. comms_grant(): what it, as acceptor, grants of `wish`. */
 void comms_hello(const struct engine_session *session, struct wire_messages *out_messages);
 void comms_grant(const struct engine_session *session, const struct wire_messages *wish,
 		 struct wire_messages *out_messages);
@@ -74,8 +74,8 @@ void comms_awaits(const struct engine_comms *comms, char *out_text, size_t size)
 struct net_setup_opts comms_opts(const struct engine_comms *comms, int64_t deadline_ns);
 void comms_tell(struct engine_comms *comms, enum frame_comm what, const void *payload,
 		uint32_t bytes);
-/* comms_setup.c: takes over the guide of an attempt, which begins if its epoch is new. If the
- * attempt has ended or cannot begin, closes the guide and returns ERR_STALE. */
+/* comms_setup.c: takes over the guide of the attempt with this epoch; begins that attempt if it is
+ * new. If it has ended, cannot begin or has a guide, closes the guide and returns ERR_STALE. */
 tcpx_status comms_guide(struct engine_peer *peer, uint32_t channel, uint32_t epoch,
 			struct net_chan *guide);
 /* comms.c: stores a connect handle of the peer, or returns an error if it may not be used. */
@@ -106,7 +106,7 @@ void comms_free(struct engine_comms *comms); /* this group: comms_end.c */
 /* Fails requests that need a plugin channel, if none is up after TCPX_MESSAGE_TIMEOUT_MS. */
 void comms_strand_later(struct engine_peer *peer);
 void comms_slot_set(struct engine_peer *peer, uint32_t channel, struct engine_comms *comms);
-/* Begins to close comms that are in no slot. If `lost`, tells the core when they are closed. */
+/* Begins to close comms that are in no slot; at the end, if `lost`, tells the core of the loss. */
 void comms_close(struct engine_comms *comms, bool lost);
 void comms_close_step(struct engine_comms *comms); /* frees comms when all is closed */
 /* Whether the channel failed only because the peer ended it, so that the peer knows why. */
@@ -120,8 +120,8 @@ bool comms_rests(const struct engine_peer *peer, uint32_t channel);
 /* Closes the comms of a dead peer, whose channels are stopped. Comms whose channel has a call under
  * way are closed by comms_call_returned(). */
 void comms_peer_dead(struct engine_peer *peer);
-/* Called if a call of a stopped channel is still under way. The channel's comms (may be NULL) are
- * then closed by comms_stopped() or, if the peer died, by comms_call_returned(). */
+/* Called if a call of a stopped channel is still under way. When it has returned, comms_stopped()
+ * or, if the peer died, comms_call_returned() closes the channel's comms. They may be NULL. */
 void comms_call_pending(struct engine_comms *comms);
 void comms_call_returned(struct engine_comms *comms);
 /* At each heartbeat: fails channels that wait TCPX_MESSAGE_TIMEOUT_MS for an acknowledgement. */

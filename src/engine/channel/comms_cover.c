@@ -15,8 +15,8 @@ uint64_t comms_cover(const struct mem_region *region, uintptr_t *out_base)
 	return ((end + in_page) & ~in_page) - *out_base;
 }
 
-/* Asks the driver whether it exports each of the pieces that the plugin will ask for. Returns OK if
- * the driver exports all of them. */
+/* Asks the driver whether it exports each of the parts of the region (at most NET_MR_PIECE bytes)
+ * that the plugin will ask for. Returns OK if the driver exports all of them. */
 static tcpx_status cover_ask_pieces(const struct sys_cuda_gpu *gpu, const struct mem_region *region)
 {
 	uintptr_t base;
@@ -47,7 +47,7 @@ static tcpx_status cover_ask(const struct mem_region *region)
 }
 
 /* Logs that the driver does not export the pages of the region. The level is WARN only for the
- * first such region of a session, since an application may register thousands. */
+ * first such region of a session, and INFO for others, since there may be thousands. */
 static void cover_log_refusal(struct engine_plugin *plugin, const struct mem_region *region)
 {
 	const tcpx_error *error = error_last();

@@ -239,9 +239,9 @@ static void loss_choose_level(struct engine_peer_comms *table, const char *why)
 	table->cause_ns = now_ns;
 }
 
-/* Sends the reason, unless `why` is NULL, and the message counts of this end to the peer, and logs
- * the counts. The peer logs its own counts. If the counts of the two ends do not match, a message
- * was lost. */
+/* Sends the peer the reason `why`, unless it is NULL, and this end's message counts. Logs the
+ * counts. The peer does the same with its own counts. If the counts of the two ends do not match, a
+ * message was lost. */
 static void loss_tell_peer(struct engine_comms *comms, const char *why,
 			   const struct net_message_counts *counts)
 {

@@ -20,7 +20,7 @@ struct question {
 	const struct comms_place *at;
 };
 
-/* Used in place of getenv() if no NIC is an interface of this machine. Variables that name
+/* Used in place of getenv() if no NIC in use is an interface of this machine. Variables that name
  * interfaces mean something else in that case, so returns NULL for them, as if they were not
  * set. */
 static const char *without_interfaces(void *arg, const char *name)
@@ -58,8 +58,9 @@ static void question_init(struct question *q, const struct comms_place *place, s
 	q->place.nnodes = place->topo->nnodes;
 }
 
-/* Returns the NIC's NUMA node as the plugin reads it from sysfs. A NIC that is not a device of a
- * bus, such as a veth, has no file numa_node (GPUDIRECT_NUMA_UNTOLD). */
+/* Returns the NIC's NUMA node as the plugin reads it from sysfs, or GPUDIRECT_NUMA_NONE if sysfs
+ * names no node. A NIC that is not a device of a bus, such as a veth, has no file numa_node: then
+ * returns GPUDIRECT_NUMA_UNTOLD. */
 static int env_numa_of(const struct topo_nic *nic)
 {
 	char path[256];
@@ -108,7 +109,8 @@ static void env_add_named(struct question *q, const char *names)
 	char name[64];
 
 	if (!*names || !strcmp(names, COMMS_NICS_ALL)) {
-		/* Without pairing, the NICs depend on the plugin's devices, which are not known. */
+		/* With pairing, the NICs of the GPUs are used. Without it, none are added: they
+		 * depend on the plugin's devices, which are not known yet. */
 		if (config_bool(CONFIG_PAIRING))
 			env_add_owners(q);
 		return;

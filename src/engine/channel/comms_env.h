@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The environment variables of a TCPX plugin on this machine. Lists the settings that a tool may
- * make for its own process before the plugin is loaded, and the problems; for fatal ones a session
- * is refused. No function of this file changes the environment.
+ * make for its own process before the plugin is loaded. Lists the problems of the environment; if
+ * one is fatal, a session is refused. No function of this file changes the environment.
  *
  * Variables that name interfaces, and RxDM, are checked only if a NIC in use is an interface of
  * this machine. The NICs of an emulator are not interfaces. The functions may ask RxDM, and may be

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The first message of each comm, which is empty. Some plugins make progress only within their
- * calls, and accept no message before both ends have called them. Without a first message neither
- * end would call: a receiver posts nothing before a message is announced, and a message is
- * announced only after the plugin accepted it. So both ends call the plugin until an empty message
- * has arrived; see docs/design/messages.md, "Plugins that move when called".
+ * The empty message with which each comm begins, if both ends agreed on that (begin_empty). Some
+ * plugins make progress only within their calls, and accept no message before both ends have called
+ * them. Without a first message neither end would call: a receiver posts nothing before a message
+ * is announced, and a message is announced only after the plugin accepted it. So both ends call the
+ * plugin until an empty message has arrived; see docs/design/messages.md, "Plugins that move when
+ * called".
  */
 #include "engine/channel/comms.h"
 

@@ -12,7 +12,7 @@
 #include "sys/cuda.h"
 
 #define HOST_RECV "host-recv"
-/* pool size if the driver does not know it; offsets in the pool have 32 bits */
+/* bytes of all bounce pages, if the driver does not know; offsets in them have 32 bits */
 #define POOL_UNKNOWN (1ull << 32)
 
 enum op_state { OP_RUNNING = 0, OP_ENDED };
@@ -26,7 +26,7 @@ struct comms_gpu_op {
 	uint64_t window;   /* host-recv: number of messages that fit into `gpu.landing`; else 0 */
 	struct sys_cuda_gpu *device;
 	struct comms_gpu gpu;
-	cuda_ptr block; /* the allocation that contains gpu.landing */
+	cuda_ptr block; /* the GPU memory that contains gpu.landing; host-recv: 0 */
 	_Atomic int state;
 	tcpx_status status;
 	tcpx_error error;
@@ -122,8 +122,8 @@ static uint64_t bytes_from(const struct sys_cuda *api, cuda_ptr at)
 	return bytes - (at - start);
 }
 
-/* Reads the addresses of the metadata and the pool from the plugin's device queue. One read is
- * enough, because both stay in place for as long as the comm lives. */
+/* Reads the addresses of the metadata and of the bounce pages from the plugin's device queue. One
+ * read is enough, because both stay in place for as long as the comm lives. */
 static tcpx_status queue_read(struct comms_gpu_op *op)
 {
 	const struct sys_cuda *api = op->device->api;
@@ -201,9 +201,9 @@ static void gpu_op_release(struct comms_gpu_op *op)
 		sys_cuda_put(op->device);
 }
 
-/* Runs on a thread of its own: finds the plugin's memory, allocates the memory for receives and
- * opens the unpacker. If the GPU has no unpack kernel and the user chose no mode, unpacks with
- * separate copies. */
+/* Runs on a thread of its own: finds the plugin's bounce pages (not for host-recv), allocates the
+ * memory for receives and opens the unpacker. If the GPU has no unpack kernel and the user chose no
+ * mode, unpacks with separate copies. */
 static tcpx_status gpu_op_open(struct comms_gpu_op *op)
 {
 	struct sys_cuda_scope scope;

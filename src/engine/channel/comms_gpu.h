@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages into GPU memory: they arrive in pieces, in a pool of the plugin, and are unpacked from
- * there into the regions. The GPU's part of a comm is opened and closed on separate threads, since
- * opening and closing may wait for the work that runs on the GPU.
+ * Messages into GPU memory: they arrive as fragments in the plugin's bounce pages, and are unpacked
+ * from there into the regions. The GPU's part of a comm is opened and closed on separate threads,
+ * since opening and closing may wait for the work that runs on the GPU.
  *
- * Invariant: a job is in engine_comms.jobs from the commit of its chunk until its copies have
- * ended. During that time its message is not given back to the plugin, and the comms are not
- * closed.
+ * Invariant: an unpack job (comms_job) is in engine_comms.jobs from the commit of its chunk until
+ * its copies have ended. During that time its message is not given back to the plugin, and the
+ * comms are not closed.
  */
 #ifndef ENGINE_CHANNEL_COMMS_GPU_H
 #define ENGINE_CHANNEL_COMMS_GPU_H
@@ -27,7 +27,7 @@ struct comms_gpu {
 	uint64_t pool, pool_bytes;
 };
 
-struct comms_gpu_op; /* an open or close under way */
+struct comms_gpu_op; /* an open or close, with what was opened */
 
 /* A message that is being unpacked to its destinations. */
 struct comms_job {
@@ -38,8 +38,8 @@ struct comms_job {
 	struct iovec *to; /* destinations, in the order of the message's bytes */
 	/* number of destinations, of copies that were started, and of copies that have ended */
 	uint32_t nto, pushed, ended;
-	/* the message's fragments, cut at the bounds of destinations; NULL if there is one
-	 * destination */
+	/* a copy of the message's fragments, and the parts into which the bounds of destinations
+	 * cut them; NULL if there is one destination */
 	struct base_frag *frags;
 	struct mem_unpack_job *jobs; /* one for each destination */
 	tcpx_status status;
@@ -61,9 +61,9 @@ tcpx_status comms_gpu_opened(struct engine_comms *comms);
 /* Whether the open is under way. Its thread reads memory of the comm, so the comm must not be
  * closed before the thread has ended. The thread then wakes the peer's link. */
 bool comms_gpu_opens(const struct engine_comms *comms);
-/* If an open has ended and its result is not used, frees that result. */
+/* If an open has ended and comms_gpu_opened() did not take its result, frees that result. */
 void comms_gpu_abandon(struct engine_comms *comms);
-/* Begins to close the GPU's part, on a separate thread. No job may be under way. */
+/* Begins to close the GPU's part, on a separate thread. No unpack job may be under way. */
 void comms_gpu_close(struct engine_comms *comms);
 
 /* comms_unpack.c, called by the rx owner. Whether the frame's payload is a message that arrives as
@@ -76,9 +76,9 @@ tcpx_status comms_receive(struct engine_chan *chan, const struct core_segs *segs
 void comms_message_drop(struct engine_chan *chan);
 /* Adds the unpacking of the frame's message to the channel's jobs. Called after core_rx_end(). */
 void comms_unpack_start(struct engine_chan *chan, struct engine_stage *stage);
-/* Starts copies, checks which copies have ended, and ends the jobs that are complete. Returns
- * whether jobs are left. Called by the rx owner of `chan`; or, with `chan` NULL, after the channel
- * was stopped, and then gives no message back to the plugin. */
+/* Starts copies, checks which copies have ended, ends the jobs that are complete, and gives their
+ * messages back to the plugin. Returns whether jobs are left. Called by the rx owner of `chan`.
+ * After the channel was stopped, called with `chan` NULL; then no message is given back. */
 bool comms_unpack_run(struct engine_comms *comms, struct engine_chan *chan);
 
 #endif

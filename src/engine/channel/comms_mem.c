@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registers a region with the comm that sends, at the first send from the region, and ends that
- * registration when the region is deregistered. */
+/* Registers a region with the comm that sends, when the first message from the region is sent. Ends
+ * that registration when the region is deregistered. */
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -10,8 +10,8 @@
 /* pause before checking again whether the plugin has ended a region's last message */
 #define LOOK_NS CLOCK_MS_NS
 
-/* The registration of a region with the comm that sends from it. comms->lock guards the fields that
- * are marked with its name. */
+/* The registration of a region with the comm that sends from it. comms->lock guards `node`, `state`
+ * and the fields that are marked with its name. */
 struct comms_mem {
 	struct list_node node; /* engine_comms.mems */
 	struct mem_region *region;
@@ -71,9 +71,10 @@ static void mem_free(struct comms_mem *mem)
 	free(mem);
 }
 
-/* Finds the registration of the frame's memory, or begins it. Returns OK if *out_mem is ready, and
- * counts a message from it as posted. Returns IN_PROGRESS while the registration is under way; its
- * end kicks the channel. Returns another status if the memory cannot be registered. */
+/* Finds the registration of the frame's memory, or begins it. If the registration *out_mem is
+ * ready, counts a message from the region as posted and returns OK. Returns IN_PROGRESS while the
+ * registration is under way; its end kicks the channel. Returns another status if the memory cannot
+ * be registered. */
 static tcpx_status mem_use(struct engine_chan *chan, struct mem_region *region,
 			   struct comms_mem **out_mem)
 {

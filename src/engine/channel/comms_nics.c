@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses the NICs of a plugin for a session, and the GPU that each of them receives through. */
+/* Chooses the NICs of a plugin for a session, and for each NIC the GPU into which it receives. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,8 +97,8 @@ static tcpx_status nic_unsteer(const struct engine_plugin *plugin, const struct 
 			  "another unpack mode");
 }
 
-/* Adds the NIC that belongs to the session's GPU. If the plugin has no such NIC and pairing is
- * off, adds the plugin's first device. */
+/* Adds the NIC that belongs to the session's GPU. If the plugin has no such NIC, returns an error,
+ * or, with pairing off, adds the plugin's first device. */
 static tcpx_status nics_add_owner(struct engine_plugin *plugin, struct comms_place *place)
 {
 	pci_addr nic;

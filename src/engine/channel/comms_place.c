@@ -125,7 +125,7 @@ tcpx_status comms_place_plugin(struct comms_place *place, const struct net_plugi
 		return error_last()->status;
 	place_add_nics(place, plugin);
 	place_add_gpus(place);
-	/* devices that sysfs does not list have been added, so the pairs are built again */
+	/* if devices that sysfs does not list were added, the pairs are built again */
 	if (place->topo->nnics + place->topo->ngpus != known)
 		place_ask_rxdm(place);
 	return TCPX_OK;

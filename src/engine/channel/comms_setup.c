@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sets up the comms of a channel: each end listens for one comm and connects the other. The two
- * ends exchange COMM frames over the control link. */
+/* Sets up the comms of a channel, one for each direction: each end listens for the comm in which it
+ * receives and connects the one in which it sends. For this the ends exchange COMM frames over the
+ * control link. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,7 +195,7 @@ static struct engine_comms *attempt_of(struct engine_peer *peer, uint32_t channe
 				epoch);
 		return NULL;
 	}
-	if (comms) { /* the peer has begun a new attempt, so this one is obsolete */
+	if (comms) { /* a newer attempt has begun, so this one is obsolete */
 		comms_slot_set(peer, channel, NULL);
 		comms_close(comms, false);
 	}
@@ -223,8 +224,9 @@ tcpx_status comms_guide(struct engine_peer *peer, uint32_t channel, uint32_t epo
 }
 
 /*
- * Handles a COMM frame that arrived on the control link. As text, LOST frames carry a reason or
- * message counts, and FAILED frames a reason. LISTEN frames carry the handle to connect to.
+ * Handles a COMM frame that arrived on the control link. A LISTEN frame carries the handle to
+ * connect to. A FAILED frame carries a reason as text; a LOST frame, a reason or message counts as
+ * text. Other COMM frames have no payload.
  *
  * A LISTEN, CONNECT or READY frame begins its attempt if the attempt is new; it is ignored if the
  * attempt has ended.
@@ -255,7 +257,7 @@ tcpx_status comms_frame(struct engine_peer *peer, const struct frame *frame, con
 		slot_give_up(peer, slot, why, false);
 		return TCPX_OK;
 	}
-	/* the attempt has ended at this end, too */
+	/* if the attempt has ended at this end, too, the peer's reason is only logged */
 	if (failed && !slot->comms && frame->epoch == slot->epoch)
 		comms_lost_there(peer, (uint32_t)frame->linear, why);
 	comms = failed ? slot->comms : attempt_of(peer, (uint32_t)frame->linear, frame->epoch);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unpacks messages that arrive in pieces: copies them from the plugin's pool to their destinations,
- * and gives the messages back to the plugin. */
+/* Unpacks messages that arrive as fragments: copies them from the plugin's bounce pages to their
+ * destinations, and gives the messages back to the plugin. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Leader and followers: a waiting thread, the leader, polls priority channels itself, in place of
- * their worker, so that a short exchange costs one wake-up instead of two. Any other event that
- * ends the wait is signalled through the leader's eventfd.
+ * Leaders: a waiting thread, the leader, polls priority channels itself, in place of their worker,
+ * so that a short exchange costs one wake-up instead of two. Any other event that ends the wait is
+ * signalled through the leader's eventfd.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -186,8 +186,8 @@ static void lead_sleep(struct engine_lead *lead, struct engine_chan **prios, uin
 		ts = (struct timespec){.tv_sec = left / CLOCK_S_NS, .tv_nsec = left % CLOCK_S_NS};
 		timeout = &ts;
 	}
-	/* `rung` stays set, because another thread may have set it and not yet written to the
-	 * eventfd. */
+	/* `rung` is not cleared here, because another thread may have set it and not yet written to
+	 * the eventfd. lead_give() clears it. */
 	if (ppoll(fds, n + 1, timeout, NULL) > 0 && fds[n].revents)
 		lead_silence(lead);
 }

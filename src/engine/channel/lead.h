@@ -8,8 +8,8 @@
 /*
  * Waits until done(arg) is true or the deadline has passed, and receives meanwhile on the priority
  * channel of `peer`, or on those of the session's first peers if `peer` is NULL. During the wait
- * *where is this thread's leader, which other threads signal by lead_wake(); where_lock guards
- * *where.
+ * *where is this thread's leader object, which other threads signal by lead_wake(); where_lock
+ * guards *where.
  *
  * Returns true if done(arg) is true or the deadline has passed. Returns false if this thread could
  * not receive on any channel, another leader is in *where, memory or descriptors are short, or a

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The path of payloads that travel as messages of a plugin, between memory that the plugin carries.
- * A message to host memory is received like a stream. A message to GPU memory arrives in pieces,
+ * A message to host memory is received like a stream. A message to GPU memory arrives as fragments,
  * which are then unpacked. The file is in channel/, not in path/, because it calls the functions of
  * comms.h, which path/ may not include. */
 #include "engine/channel/comms_gpu.h"

@@ -7,7 +7,7 @@
 
 /* Called by the rx owner when a READ_REQ has arrived, with no lock held. `table` is the frame's
  * table in the receive buffer. Starts to send the pieces that the table lists, or queues a refusal;
- * returns OK in both cases. Returns ERR_PROTOCOL, which ends the peer, if the list is malformed. */
+ * returns OK in both cases. Returns ERR_PROTOCOL, which ends the peer, for a malformed table. */
 tcpx_status serve_list(struct engine_chan *chan, const uint8_t *table);
 
 /* Frees a read response that the core no longer uses, and releases its regions. */

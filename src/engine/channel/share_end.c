@@ -135,8 +135,8 @@ static bool map_orphan(struct engine_peer *peer, struct list_node *maps)
 
 /* Ends the shares and mappings of a dead peer, except those on which an operation (export, open or
  * close) is under way. Since core_done is set, such an operation frees its share or mapping itself
- * when it ends, on another thread. Therefore the others are first collected in lists, under the
- * lock. */
+ * when it ends, on another thread. These threads change the tables meanwhile, so the shares and
+ * mappings without an operation are first collected in lists, under the lock. */
 void share_peer_dead(struct engine_peer *peer)
 {
 	struct list_node shares, maps, *node;

@@ -57,10 +57,10 @@ static void direct_release(struct engine_stage *stage, bool last)
 		share_map_close(stage->maps[--stage->nmaps]);
 }
 
-/* Stores the mapping of each remote region of the request in `maps`. Returns false if a region is
- * not mapped or the request reaches beyond it, or, for a WRITE, if the source's GPU has no access
- * to a mapping yet. The request is then sent in frames, and the peer refuses what is invalid. The
- * caller holds link.lock. */
+/* Stores the mapping of each remote region of the request in `maps`. Returns false if one of these
+ * regions is not mapped, if the request reaches beyond the end of one, or, for a WRITE, if the
+ * source's GPU has no access to a mapping yet. In all three cases the request is sent in frames,
+ * and the peer refuses what is invalid. The caller holds link.lock. */
 static bool direct_find(const struct engine_request *request, struct engine_map **maps)
 {
 	bool write = request->xfer.op == TCPX_OP_WRITE;
@@ -86,8 +86,8 @@ bool direct_begin(struct engine_request *request)
 	struct engine_stage *stage = NULL;
 	struct engine_map **maps;
 
-	/* A copy that has begun cannot be stopped, and a cancel waits for its end. So the bytes
-	 * that such copies have under way are limited. */
+	/* A copy that has begun cannot be stopped, and a cancel waits until it has ended. So at
+	 * most CORE_REF_WINDOW bytes are under way in direct requests to this peer. */
 	if (segs->total > CORE_REF_WINDOW - shares->direct_bytes)
 		return false;
 	maps = malloc(segs->nremote * sizeof(struct engine_map *));

@@ -2,8 +2,8 @@
 /*
  * READs and WRITEs without data frames. All memory of the peer that the request names is mapped in
  * this process, so a local GPU copies the bytes and the peer's threads do nothing. The peer can
- * deregister its memory only after the last copy, because it gets no GONE while a mapping is in use
- * (share.h).
+ * deregister this memory only after the last copy, because this end sends no GONE (share.h) while a
+ * copy uses the mapping.
  */
 #ifndef ENGINE_PATH_DIRECT_H
 #define ENGINE_PATH_DIRECT_H
@@ -14,9 +14,9 @@
  * true if this end can copy the bytes itself. Then request->way.direct holds a stage for the
  * copies, which are not made yet. */
 bool direct_begin(struct engine_request *request);
-/* Called with link.lock held, after the core has accepted the request (`status` is OK) or refused
- * it. Lets the copies start when link.lock is released, or undoes direct_begin(). Does nothing if
- * way.direct is NULL. */
+/* Called with link.lock held, after the core has accepted or refused the request. If it was
+ * accepted (`status` is OK), lets the copies start when link.lock is released. If it was refused,
+ * undoes direct_begin(). Does nothing if way.direct is NULL. */
 void direct_posted(struct engine_request *request, tcpx_status status);
 
 #endif

@@ -38,8 +38,8 @@ void path_choose(struct engine_request *request)
 		path++;
 	xfer->path = (*path)->core;
 	xfer->direct = request->way.direct != NULL;
-	/* For a SEND or RECV, staging is recorded whatever the path is, because the other end may
-	 * still choose the stream. */
+	/* Staging is recorded only if the path is the stream. For a SEND or RECV it is recorded
+	 * with any path, because the peer may still choose the stream. */
 	xfer->local_staged = request->local.staged && (xfer->path == CORE_PATH_STREAM || !moves);
 	xfer->remote_staged = request->remote.staged && (xfer->path == CORE_PATH_STREAM || !moves);
 }
@@ -180,7 +180,7 @@ uint32_t path_map(const struct core_segs *segs, struct core_cursor *at, uint64_t
 	return n;
 }
 
-/* The segment list still exists: the core keeps it until the frame has ended or is aborted. */
+/* rx->core.segs still exists: the core keeps it until the frame has ended or is aborted. */
 void path_more(struct chan_rx *rx)
 {
 	rx->at = 0;

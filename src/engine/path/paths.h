@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How the payload of a request travels: a table of paths, which are tried in order. A frame states
- * its enum core_path, so both ends use the same one. Paths for different kinds of memory may share
- * one (path_stream, path_staged: CORE_PATH_STREAM); among such paths each end chooses itself.
+ * its enum core_path, so both ends use the same one. Paths for different kinds of memory may have
+ * the same core_path (path_stream and path_staged); each end then chooses one of them itself.
  */
 #ifndef ENGINE_PATH_PATHS_H
 #define ENGINE_PATH_PATHS_H
@@ -22,15 +22,15 @@ enum path_loaded {
  * to do. Members are called on any thread, with no lock held, unless a comment says otherwise.
  */
 struct path_extra {
-	/* Called when the runtime starts, and when it stops after the control thread has ended. */
+	/* start: when the runtime starts. stop: when it stops; the control thread has ended. */
 	void (*start)(struct engine_runtime *runtime);
 	void (*stop)(struct engine_runtime *runtime);
 	/* Called after a region was registered. `region` is the handle of the region. */
 	void (*registered)(struct engine_session *session, uint64_t region);
 	/* Returns the WIRE_TOKEN_ flags that this path sets in a token of the region, or 0. */
 	uint8_t (*token)(const struct engine_session *session, const struct mem_region *region);
-	/* Called after the request was prepared. May record in request->local whether its memory
-	 * suits the path, and may start to make the memory ready. */
+	/* Called after the request was prepared. May record in request->local whether the request's
+	 * memory suits the path, and may start to make that memory ready. */
 	void (*prepared)(struct engine_request *request);
 
 	/* Called by the rx owner when the header of a READ request has arrived, before the answer
@@ -59,14 +59,14 @@ struct path_ops {
 	bool apart; /* the payload does not follow the header on the channel */
 
 	/* Returns whether the request may use this path. Called with link.lock held. NULL in paths
-	 * that use the stream: `sources` and `sinks` choose them for each frame. */
+	 * with CORE_PATH_STREAM: `sources` and `sinks` choose among these for each frame. */
 	bool (*carries)(struct engine_request *request);
 	/* Prepares the answer to a READ. `asked` says whether the reader requests this path. `keys`
 	 * are the keys by which the reader named the regions of resp->segs. Returns ERR_REMOTE if
 	 * the path is requested and cannot be used. */
 	tcpx_status (*serve)(struct engine_peer *peer, struct core_resp *resp, const uint64_t *keys,
 			     bool asked);
-	/* Called when the region is deregistered, with link.lock held. */
+	/* Ends the path's use of a region that is deregistered. Called with link.lock held. */
 	void (*forget)(struct engine_peer *peer, struct mem_region *region);
 
 	/* Sender: returns whether this path sends the payload of a frame that the core has just
@@ -79,22 +79,22 @@ struct path_ops {
 	 * for PATH_INLINE and PATH_FILLED. *out_valid is true on entry; a path that is `apart`
 	 * clears it if the payload will never be sent, and the frame then counts as aborted. */
 	enum path_loaded (*load)(struct engine_chan *chan, bool *out_valid);
-	/* Sender: releases what `claim` and `load` took. Called when the payload was copied to
-	 * tx->buf, or when the transport has taken the whole frame or will never take it. */
+	/* Sender: releases what `claim` and `load` took. Called when tx->buf holds all that the
+	 * channel sends of the frame, or the transport took the frame or will never take it. */
 	void (*unload)(struct engine_chan *chan);
 
 	/* Receiver: returns whether this path takes a frame whose header has arrived. NULL stands
 	 * for yes. A path that is `apart` decides without the destination. Other paths examine the
 	 * destination, which is `segs` or, if that is NULL, rx->held. */
 	bool (*sinks)(const struct engine_chan *chan, const struct core_segs *segs);
-	/* Receiver: prepares the destination. Sets rx->iov to it, unless `apart`, and rx->stage if
-	 * copies are needed when the frame is complete. Only for a path that is `apart`: `sources`,
-	 * `bytes` long, is the part of the frame's table that says where the payload is.
-	 * ERR_PROTOCOL ends the peer; any other error refuses only the chunk. */
+	/* Receiver: prepares the destination. Sets rx->stage if copies are needed when the frame is
+	 * complete. A path that is not `apart` sets rx->iov to the memory to receive into. One that
+	 * is `apart` gets in `sources` the part of the frame's table that says where the payload
+	 * is. ERR_PROTOCOL ends the peer; any other error refuses only the chunk. */
 	tcpx_status (*receive)(struct engine_chan *chan, const struct core_segs *segs,
 			       const uint8_t *sources, uint32_t bytes);
-	/* Receiver: starts the remaining copies, at once or later, by copies_start(). Called after
-	 * core_rx_end() for the chunk. The copies end with stage_commit_done(). */
+	/* Receiver: starts the copies of `stage`, at once or later, by copies_start(). Called after
+	 * core_rx_end() for the chunk. When the copies end, stage_commit_done() is called. */
 	void (*commit)(struct engine_chan *chan, struct engine_stage *stage);
 	/* Called instead of `commit` if the chunk was refused or aborted, or needs no copies. */
 	void (*discard)(struct engine_chan *chan);
@@ -109,8 +109,8 @@ void path_choose(struct engine_request *request);
  * Returns OK, or why the READ is refused. */
 tcpx_status path_serve(struct engine_peer *peer, struct core_resp *resp, const struct frame *frame,
 		       const uint64_t *keys);
+/* Each calls the member of path_ops or path_extra with its name, in all paths that have one. */
 void path_forget(struct engine_peer *peer, struct mem_region *region); /* link.lock held */
-/* Each function calls the member of path_extra with the same name, in all paths that have it. */
 void path_start(struct engine_runtime *runtime);
 void path_stop(struct engine_runtime *runtime);
 void path_registered(struct engine_session *session, uint64_t region);
@@ -127,16 +127,16 @@ const struct path_ops *path_of_source(const struct core_tx *frame);
 /* Returns the `apart` path that takes a frame whose header has arrived. If none does, returns
  * path_stream; once the destination is known, path_of_sink() chooses. */
 const struct path_ops *path_of_frame(const struct engine_chan *chan);
-/* Returns the path of an arriving frame whose destination is known: `segs`, or rx->held. */
+/* Returns the path of an arriving frame whose destination is known: `segs`, or rx->held if NULL. */
 const struct path_ops *path_of_sink(const struct engine_chan *chan, const struct core_segs *segs);
 
-/* For `load`, called by the tx owner: appends the frame's header and table to tx->buf. `sources`,
- * if not NULL, appends a table that says where the payload is, and returns the table's length. */
+/* For `load`, called by the tx owner: appends the frame's header and table to tx->buf. sources(),
+ * if not NULL, writes one more table, which says where the payload is, and returns its length. */
 void path_header(struct chan_tx *tx, uint32_t (*sources)(const struct core_tx *tx, uint8_t *out));
 /* Calls `unload` of the path of the frame that is being sent, if there is one. No lock held. */
 void path_unload(struct engine_chan *chan);
 /* Called by the rx owner when the pieces in rx->iov are used up: sets rx->iov to the next pieces of
- * the segment list. */
+ * rx->core.segs. */
 void path_more(struct chan_rx *rx);
 /* Writes the addresses of the local side of a segment list into `iov`: at most `max` pieces, for
  * *bytes bytes from *at on. Advances *at, reduces *bytes by the length of the pieces, and returns

@@ -96,8 +96,9 @@ struct recent_maps {
 };
 
 /* Returns the mapping `id` for a source piece. Returns NULL if the mapping is not open or is
- * revoked, or if the piece exceeds it. A mapping that is not in `recent` is appended to stage->maps
- * and its use is counted, again if another mapping displaced it from `recent`. */
+ * revoked, or if the piece exceeds it. If the mapping is not in `recent`, adds it to `recent` and
+ * to stage->maps, and counts one use. Another mapping may displace it from `recent`; its next use
+ * then adds and counts it once more. */
 static struct engine_map *map_use(struct engine_peer *peer, struct engine_stage *stage,
 				  struct recent_maps *recent, uint64_t id, uint64_t offset,
 				  uint64_t length)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides which memory a peer on this host may copy from directly, and which requests are sent by
- * reference or copied without frames. */
+/* Decides which memory is offered to a peer on this host, and which requests are sent by reference
+ * or copied without frames (direct.c). */
 #include "engine/path/share.h"
 
 #include <stdlib.h>
@@ -10,10 +10,10 @@
 #include "base/error.h"
 #include "engine/path/direct.h"
 
-/* If the end that copies has no kernel that copies lists, requests of many small pieces are staged,
- * because staging moves such pieces in few large copies. Such an end copies by reference only
- * requests of at most PIECES_FEW pieces, and those with at least PIECE_MIN bytes per piece on
- * average. */
+/* If the end that copies has no GPU kernel that copies lists of segments, requests of many small
+ * segments are staged, because staging moves such segments in few large copies. Such an end copies
+ * by reference only if a request has at most PIECES_FEW segments, or at least PIECE_MIN bytes per
+ * segment on average. */
 #define PIECE_MIN (64u << 10)
 #define PIECES_FEW 8u
 
@@ -74,8 +74,8 @@ struct engine_map *share_map_find(struct engine_peer *peer, uint64_t id)
 }
 
 /* Returns a channel over shared memory, without taking a reference. Returns NULL if the peer has no
- * such channel (as on another host), if TCPX_GPU_PEER=0 forbids offers of memory, or if the link is
- * not up. */
+ * such channel (a peer on another host has none), if TCPX_GPU_PEER=0 forbids offers of memory, or
+ * if the link is not up. */
 struct engine_chan *share_chan(struct engine_peer *peer)
 {
 	if (!peer->link.core_ready || peer->link.core_done || !config_bool(CONFIG_GPU_PEER))
@@ -146,9 +146,9 @@ static void share_begin(struct engine_peer *peer, struct engine_chan *chan,
 }
 
 /* Returns whether the peer has mapped the region, so that chunks of the region may go by reference.
- * Offers the region if this was not done before, or if the peer could not map it and may try again.
- * `key` is the key by which the peer names the region, or 0; the offer carries it. The caller holds
- * link.lock. */
+ * Offers the region if this was not done before. Offers it again if the peer could not map it and
+ * the time share->again_ns is past. `key` is the key by which the peer names the region, or 0; the
+ * offer carries it. The caller holds link.lock. */
 static bool region_ready(struct engine_peer *peer, struct mem_region *region, uint64_t key)
 {
 	struct engine_share *share = share_find(peer, region->serial);
@@ -206,8 +206,8 @@ static bool keys_mapped(struct engine_request *request)
 	return true;
 }
 
-/* Whether copying the list by reference is cheaper than staging it. `lists` says whether the end
- * that copies has a kernel for lists. */
+/* Whether copying the segments by reference is cheaper than staging them. `lists` says whether the
+ * end that copies has a GPU kernel that copies lists of segments. */
 static bool by_reference_pays(const struct core_segs *segs, bool lists)
 {
 	return segs->total &&
@@ -231,8 +231,8 @@ bool share_moves_lists(void)
 	return kind && kind->moves_lists && kind->moves_lists();
 }
 
-/* Whether the end that makes the copies of a request by reference has a kernel for lists. The end
- * with the destination makes them. */
+/* Whether the end that would copy the request's bytes by reference has a GPU kernel that copies
+ * lists of segments. That is the end to which the bytes go. */
 static bool copier_takes_lists(const struct engine_request *request)
 {
 	const struct engine_shares *table = request->peer->shared;
@@ -242,7 +242,7 @@ static bool copier_takes_lists(const struct engine_request *request)
 	case TCPX_OP_SEND:
 		return table && table->peer_lists;
 	case TCPX_OP_RECV:
-		return true; /* the sender decides this, because it knows this end's answer */
+		return true; /* the sender decides; it knows from this end's answers to offers */
 	default:
 		return share_moves_lists();
 	}
@@ -265,7 +265,7 @@ bool share_carries(struct engine_request *request)
 			return false;
 		return goes_direct(request) || pays;
 	case TCPX_OP_SEND:
-		return pays && regions_ready(request); /* the peer's CTS frame decides */
+		return pays && regions_ready(request); /* finally the peer's CTS frame decides */
 	case TCPX_OP_RECV:
 		return pays;
 	case TCPX_OP_NOTIFY:
@@ -316,8 +316,8 @@ tcpx_status share_serve(struct engine_peer *peer, struct core_resp *resp, const 
 
 		if (region->kind->share && !region_ready(peer, region, keys[i]) && share && asked &&
 		    share->state == SHARE_OFFERED)
-			/* The peer requests this path, so it has mapped the region, and only its
-			 * answer has not arrived yet. */
+			/* The peer requests this path, so it has mapped the region. Only its answer
+			 * to the offer has not arrived yet. */
 			share->state = SHARE_OPEN;
 		ready &= share && share->state == SHARE_OPEN;
 	}

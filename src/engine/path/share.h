@@ -5,7 +5,7 @@
  * bytes. docs/design/local.md has the rules.
  *
  * Invariant: a share has an io reference of its region until the offer is given up, the peer has
- * sent GONE, or the peer is dead and no longer reads. So a deregister waits for the peer, too.
+ * sent GONE, or the peer is dead and no longer reads. A deregister waits until then.
  */
 #ifndef ENGINE_PATH_SHARE_H
 #define ENGINE_PATH_SHARE_H
@@ -34,7 +34,7 @@ struct engine_share {
 	struct mem_region *region;
 	struct engine_chan *chan; /* on which the peer says whether it still reads */
 	enum share_state state;
-	uint64_t key;	  /* the peer's key of the region, sent with the offer; 0 if not known */
+	uint64_t key;	  /* the peer names the region by it; sent with the offer; 0: not known */
 	bool retired;	  /* the region is deregistered, so the share must be freed */
 	bool by_fd;	  /* the peer fetches job.fd, which is open until the peer answers */
 	bool counted;	  /* counted in engine_shares.out_fds */
@@ -62,7 +62,7 @@ struct engine_map {
 
 struct engine_shares {
 	struct list_node out[ENGINE_SHARE_BUCKETS], in[ENGINE_SHARE_BUCKETS];
-	struct list_node keys[ENGINE_SHARE_BUCKETS]; /* mappings of `in` that have a key, by it */
+	struct list_node keys[ENGINE_SHARE_BUCKETS]; /* mappings of `in` that have a key, by key */
 	struct list_node out_due, in_due;	     /* those for which share_run() has work */
 	struct list_node out_wait; /* shares that wait because out_fds is at its limit */
 	uint32_t out_fds, in_fds;  /* descriptors open for the peer; fetches by this end */
@@ -74,7 +74,7 @@ struct engine_shares {
 };
 
 /* Called at each post, with link.lock held: returns whether the request may go by reference or
- * direct. Offers those regions of a WRITE or SEND that the peer has not mapped. */
+ * direct. Offers those local regions of a WRITE or SEND that the peer has not mapped. */
 bool share_carries(struct engine_request *request);
 /* Called by the rx owner, with no lock held, for an arriving chunk of a WRITE. Offers the chunk's
  * destination, so that the peer can copy the bytes of later WRITEs itself (direct.h). */
@@ -82,9 +82,9 @@ void share_written(struct engine_chan *chan);
 /* Called when a WRITE or SEND is prepared, with no lock held: offers its source, so that the peer
  * can map the source before the post. */
 void share_ahead(struct engine_request *request);
-/* Prepares the answer to a READ: by reference if the reader requested that (`asked`). `keys` are
- * the keys by which the reader named the regions of resp->segs; offers reveal no other keys.
- * Returns ERR_REMOTE if that was requested and is not possible. No lock held. */
+/* Makes the answer to a READ go by reference if the reader requested that (`asked`), or returns
+ * ERR_REMOTE if that is not possible. If not `asked`, only offers memory for later READs. The
+ * reader named the regions of resp->segs by `keys`; offers reveal no other keys. No lock held. */
 tcpx_status share_serve(struct engine_peer *peer, struct core_resp *resp, const uint64_t *keys,
 			bool asked);
 /* Called when the region is deregistered, link.lock held: ends its share. */
@@ -93,8 +93,8 @@ void share_forget(struct engine_peer *peer, struct mem_region *region);
 /* In share_msg.c, for the control thread. share_take() handles a SHARE frame of the peer. */
 tcpx_status share_take(struct engine_peer *peer, const struct frame *frame, const void *payload);
 void share_run(struct engine_peer *peer);   /* sends due frames, begins due exports */
-void share_again(struct engine_peer *peer); /* when the control link is back; link.lock */
-/* In share_fetch.c, for the control thread. */
+void share_again(struct engine_peer *peer); /* sends again what is unanswered; link.lock */
+/* In share_fetch.c, control thread: called when a process asks for the descriptor of a region. */
 int share_fd_asked(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint64_t number);
 /* In channel/share_end.c, for the control thread, no lock held. share_leased() returns whether a
  * dead peer may still read memory of this end. */
@@ -105,12 +105,12 @@ void share_peer_free(struct engine_peer *peer);
 
 /* Below, "link.lock" means that the caller holds it, and "or NULL" that NULL may be returned. */
 struct engine_shares *share_table(struct engine_peer *peer, bool make);	  /* link.lock; or NULL */
-struct engine_map *share_map_find(struct engine_peer *peer, uint64_t id); /* link.lock held */
-/* Returns the mapping of the peer's region with that key, or NULL if it is not open or is revoked.
- * peer->shared must not be NULL. link.lock held. */
+struct engine_map *share_map_find(struct engine_peer *peer, uint64_t id); /* link.lock; or NULL */
+/* Returns the open mapping of the peer's region with that key, or NULL if there is none or it is
+ * revoked. peer->shared must not be NULL. link.lock held. */
 struct engine_map *share_map_of_key(struct engine_peer *peer, uint64_t key);
 bool share_moves_lists(void); /* whether this end's GPUs have a kernel for lists; any thread */
-struct engine_share *share_find(struct engine_peer *peer, uint64_t id); /* link.lock */
+struct engine_share *share_find(struct engine_peer *peer, uint64_t id); /* link.lock; or NULL */
 struct engine_chan *share_chan(struct engine_peer *peer); /* link.lock; no reference; or NULL */
 void share_due(struct engine_share *share);  /* link.lock; lets share_run() take the next step */
 void share_free(struct engine_share *share); /* control thread, or the thread of the export */
@@ -121,18 +121,18 @@ bool share_map_idle(struct engine_map *map);
 void share_map_close(struct engine_map *map); /* no lock held */
 void share_map_free(struct engine_map *map);  /* frees a mapping that is not open; no lock held */
 
-/* In share_fetch.c. Counts the descriptor of an export that is about to begin. Returns false if
- * there are too many; the share becomes due when its export may begin. link.lock held. */
+/* In share_fetch.c. Counts the descriptor of an export that is about to begin. If too many are
+ * open, returns false; the share becomes due again when its export may begin. link.lock held. */
 bool share_fd_begin(struct engine_share *share);
-/* Takes the descriptor, which the peer no longer needs, out of the share; returns -1 if there is
- * none. The caller must close it by share_fd_close() after unlocking. link.lock held. */
+/* Takes the descriptor, which the peer no longer needs, out of the share and returns it, or -1. The
+ * caller must pass the result to share_fd_close() after unlocking. link.lock held. */
 int share_fd_end(struct engine_share *share);
 void share_fd_close(int fd);		      /* fd may be -1; no lock held */
-bool share_fd_tell(struct engine_peer *peer); /* returns false if the peer cannot fetch */
+bool share_fd_tell(struct engine_peer *peer); /* tells the peer where to fetch; false: nowhere */
 /* Counts a fetch for the mapping. Returns false if too many are under way. link.lock held. */
 bool share_fetch_begin(struct engine_map *map, struct engine_shares *table);
 void share_fetch_end(struct engine_map *map); /* link.lock */
-/* Begins to fetch the descriptor; then share_map_open() is called. Control thread, no lock. */
+/* Begins a fetch of the descriptor, after which share_map_open() runs. Control thread, no lock. */
 tcpx_status share_fetch_start(struct engine_map *map);
 /* If a fetch for the mapping is under way, fails the mapping and returns true. Then the caller must
  * call share_fetch_cancel() after unlocking. Control thread, link.lock held. */
@@ -142,9 +142,9 @@ void share_fetch_cancel(struct engine_map *map);
  * result of the fetch, or OK; an error fails the mapping. No lock held. */
 void share_map_open(struct engine_map *map, tcpx_status status);
 
-/* Written before a frame by reference is sent, and read before the bytes that the frame names are
- * copied. This orders the two if both ends are in one process. Accesses to the ring do not, since
- * both ends map it at different addresses, which C's memory model treats as different objects. */
+/* Written before a frame by reference is sent, and read before its bytes are copied. This orders
+ * the accesses to the bytes if both ends are in one process. The channel's ring does not: the ends
+ * map it at different addresses, which C's memory model treats as different objects. */
 extern _Atomic uint32_t share_gate;
 
 #endif

@@ -18,7 +18,7 @@
  * that are under way. The limit is needed because an application may have any number of regions. */
 #define FDS_MAX 16u
 
-/* At the limit, the share waits in out_wait. It becomes due when share_fd_end() takes the
+/* If FDS_MAX is reached, the share waits in out_wait. It becomes due when share_fd_end() takes the
  * descriptor out of another share. */
 bool share_fd_begin(struct engine_share *share)
 {
@@ -57,8 +57,9 @@ void share_fd_close(int fd)
 		sys_fd_close(fd);
 }
 
-/* Sends the peer the address of this end's local listener, from which the peer fetches descriptors.
- * Opens the listener if there is none yet. Called right before an offer. */
+/* Sends the peer the address of this end's local listener, from which the peer fetches descriptors,
+ * unless the peer has it already. Opens the listener if there is none yet; returns false if that
+ * fails. Called right before an offer. */
 bool share_fd_tell(struct engine_peer *peer)
 {
 	struct engine_session *session = peer->link.session;
@@ -68,7 +69,7 @@ bool share_fd_tell(struct engine_peer *peer)
 
 	if (!peer->link.events->listen_local(&peer->link))
 		return false;
-	if (!peer->dialler) /* this end accepted the peer and has offered it the address then */
+	if (!peer->dialler) /* this end accepted the peer and told it the address then */
 		return true;
 	memcpy(offer.nonce, peer->shared_memory.nonce, sizeof(offer.nonce));
 	memcpy(offer.name, session->listen.local_name, sizeof(offer.name) - 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sends and handles SHARE frames. One end offers a region, and the other end maps the region and
- * answers. When the region is deregistered, the first end sends REVOKE, and the other end answers
- * GONE as soon as it no longer maps the region. */
+/* Sends and handles SHARE frames. The end that has a region offers it, and the peer maps the region
+ * and answers. When the region is deregistered, that end sends REVOKE, and the peer answers GONE as
+ * soon as it no longer maps the region. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@
 #define MAPS_MAX 65536u	    /* most mappings of one peer's memory */
 #define AGAIN_NS CLOCK_S_NS /* pause before a region that the peer could not map is offered again */
 
-/* Whether both ends of the channel are in this process. The channel's set-up has proved it. */
+/* Whether both ends of the channel are in this process, as the channel's set-up has found out. */
 static int same_process(const struct engine_chan *chan)
 {
 	struct net_chan_info info = {0};
@@ -35,8 +35,8 @@ static int share_refuse(struct engine_share *share)
 }
 
 /* Called when the memory kind has exported the region or failed to. Lets share_run() send the
- * offer, or gives the offer up. Frees the share if its region was deregistered or its link has
- * ended. */
+ * offer, or after a failure gives the offer up. If the region was deregistered or the link has
+ * ended, frees the share instead. */
 static void share_export_done(struct mem_share *job, tcpx_status status)
 {
 	struct engine_share *share = (struct engine_share *)job;
@@ -81,8 +81,8 @@ static void share_export_start(struct engine_share *share)
 		share_export_done(&share->job, status);
 }
 
-/* Gives up an offer because the peer cannot fetch the descriptor. A use of the region after
- * AGAIN_NS offers it again. */
+/* Gives up an offer because this end has no listener from which the peer could fetch the
+ * descriptor. A use of the region after AGAIN_NS offers it again. */
 static void share_offer_later(struct engine_share *share)
 {
 	int fd = -1;
@@ -188,8 +188,8 @@ static void map_due(struct engine_map *map)
 	link_wake(&map->peer->link);
 }
 
-/* Sends the frame that is due about a mapping: GONE, or the answer to the offer. Then frees the
- * mapping if it was closed or could not be opened. */
+/* Sends the frame that is due about a mapping: GONE, or the answer to the offer. No answer is sent
+ * after a REVOKE. Then frees the mapping if it was closed or could not be opened. */
 static void map_tell_due(struct engine_map *map)
 {
 	struct engine_peer *peer = map->peer;
@@ -278,8 +278,9 @@ void share_map_close(struct engine_map *map)
 			 error_last()->what);
 }
 
-/* Called when the peer's region was mapped or could not be. Lets share_run() send the answer, or
- * closes a mapping that was revoked in the meantime. */
+/* Called when the peer's region was mapped or could not be. Lets share_run() send the answer. If
+ * the region was revoked or the link ended in the meantime, closes the mapping, or frees it if it
+ * is not open. */
 static void map_open_done(struct mem_share *job, tcpx_status status)
 {
 	struct engine_map *map = (struct engine_map *)job;
@@ -407,7 +408,7 @@ static tcpx_status share_take_offer(struct engine_peer *peer, const struct frame
 	}
 	link_lock(&peer->link);
 	map = share_map_find(peer, frame->xfer);
-	if (map) { /* a repeated offer: it adds the key, or the answer was lost */
+	if (map) { /* a repeated offer: to add the key, or since the answer was lost */
 		map_key(map, frame->offset);
 		if (map->state == MAP_OPEN && !map->revoked)
 			map_due(map);

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Solo transfers. A transfer with no other under way spends more time on wake-ups than on its
- * bytes. The threads that serve priority channels are often awake, or are the waiting threads
- * themselves. So a transfer that is alone in its session, as were the last transfers of its link,
- * may use the priority channel up to a larger size. The thread that posts such a WRITE sends the
- * WRITE's first part itself.
+ * bytes. The threads that serve priority channels are often awake, or are the very threads that
+ * wait for the transfer. So a transfer that is alone in its session, as were the last transfers of
+ * its link, may use the priority channel up to a larger size than other transfers. The thread that
+ * posts such a WRITE sends the WRITE's first part itself.
  *
  * One worker serves all priority channels of the process, and it must not do the work of the other
- * workers. So there are two turns in the process, one for posted and one for answered transfers.
- * Each turn belongs to at most one transfer at a time, and a solo transfer uses the priority
- * channel only while it has one. Transfers by reference need no turn, because their frames carry no
- * payload.
+ * workers. So the process has two turns (rights to use a priority channel): one for the transfers
+ * that it posts, one for its answers to READs. Each turn belongs to at most one transfer at a time,
+ * and a solo transfer uses the priority channel only while it has its turn. Transfers by reference
+ * need no turn, because their frames carry no payload.
  */
 #include "engine/path/solo.h"
 
 #define SOLO_BYTES (256u << 10)	 /* largest solo transfer on the priority channel */
-#define WATCHED_BYTES (1u << 20) /* the same while an application polls; also the largest answer */
-#define REF_BYTES (256ull << 20) /* the same by reference; later frames wait for its copies */
+#define WATCHED_BYTES (1u << 20) /* the same while an application polls, and for READ answers */
+#define REF_BYTES (256ull << 20) /* the same by reference; later frames wait until it is copied */
 /* largest WRITE, not by reference, that the posting thread helps to send */
 #define SENT_BYTES (1u << 20)
 /* Number of posts with no other transfer under way that precede a solo transfer. Without this rule
  * the first transfer of a burst would be solo. */
 #define STREAK 3
 
-/* Takes the turn of posted or of answered transfers. Returns false if another transfer has it. */
+/* Takes `turn`, one of the process's two turns. Returns false if another transfer has it. */
 static bool solo_take_turn(_Atomic uint32_t *turn)
 {
 	uint32_t none = 0;
@@ -31,9 +31,9 @@ static bool solo_take_turn(_Atomic uint32_t *turn)
 	return atomic_compare_exchange_strong(turn, &none, 1);
 }
 
-/* Whether the bytes go through a socket, between memories that a socket call can access. Staged
- * memory, references, loans and messages are excluded, because they have windows and wake-ups of
- * their own. */
+/* Whether the request's bytes go through a socket, between memories that a socket call can access.
+ * Staged memory, references, loans and messages are excluded, because they have windows and
+ * wake-ups of their own. */
 static bool is_plain_stream(const struct engine_request *request)
 {
 	const struct core_xfer *xfer = &request->xfer;

@@ -5,8 +5,8 @@
 
 #include "engine/link/engine.h"
 
-/* Called at each post after the path is chosen, with link.lock held. Sets xfer.by_prio, way.sends
- * and `leads` of the request. */
+/* Decides whether the request is sent as a solo transfer: sets its xfer.by_prio, way.sends and
+ * `leads`. Called at each post after the path is chosen, with link.lock held. */
 void solo_choose(struct engine_request *request);
 /* Called when the request has ended or its post has failed. Gives the turn (see solo.c) back if
  * the request has it. The caller holds link.lock. */

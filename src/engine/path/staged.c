@@ -47,9 +47,9 @@ static void staged_fill_done(struct stage_copies *copies, tcpx_status status)
 }
 
 /*
- * Copies the payload of a chunk into a slot of its own. tx->filling is 1 until the copy has ended.
- * Needed for a chunk that is sent again, because it has no slice any more. The chunks next to it
- * are not copied with it, because they are not likely to be sent again.
+ * Begins to copy a chunk's payload into a slot of its own. tx->filling is 1 until the copy has
+ * ended. Needed for a chunk that is sent again, because it has no slice any more. The chunks next
+ * to it are not copied with it, because they are not likely to be sent again.
  */
 static void staged_fill(struct engine_chan *chan)
 {
@@ -134,8 +134,9 @@ static bool staged_sinks(const struct engine_chan *chan, const struct core_segs 
 	return false;
 }
 
-/* Opens the slot for an arriving payload. `total` is the size of the transfer, as far as it is
- * known. Returns NULL if there is no memory. stage_commit_done() ends the use of the slot. */
+/* Opens a stage with the slot for an arriving payload. `total` is the size of the transfer, as far
+ * as it is known. Returns NULL if there is no memory. stage_commit_done() ends the use of the
+ * slot. */
 static struct engine_stage *staged_slot_for(struct engine_chan *chan,
 					    const struct mem_region *region, uint64_t total)
 {
@@ -158,8 +159,8 @@ static uint8_t *staged_slot_addr(const struct engine_stage *stage, const struct 
 	return stage->block->addr + (frame->linear - stage->block->linear);
 }
 
-/* Makes the slot the destination of the payload. If `status` is an error, closes the slot instead.
- * Returns `status`. */
+/* Lets the payload be received into the stage's slot. If `status` is an error, closes the stage
+ * instead. Returns `status`. */
 static tcpx_status staged_into_slot(struct chan_rx *rx, struct engine_stage *stage,
 				    tcpx_status status)
 {
