@@ -37,8 +37,8 @@ struct ctl_conn {
 };
 
 /* Returns the auth method of the data connections of a control link with method `control`: BARE if
- * `control` is BARE, or NONE on loopback; else LINK. LINK proves the session key of the control
- * link. BARE sends this key in clear and needs no crypto library. */
+ * `control` is BARE, or if it is NONE and `loopback` is set; else LINK. LINK proves the session key
+ * of the control link. BARE sends this key in clear and needs no crypto library. */
 static inline enum wire_auth ctl_data_auth(enum wire_auth control, int loopback)
 {
 	return (control == WIRE_AUTH_NONE && loopback) || control == WIRE_AUTH_BARE
@@ -52,7 +52,7 @@ static inline enum wire_auth ctl_data_auth(enum wire_auth control, int loopback)
  * listener. */
 struct ctl_accept_ops {
 	/* Writes the key for this dial and returns 1. Returns 0 to refuse the dial silently. For
-	 * role DATA, dial->key_id names the link. `loopback` describes the remote address. */
+	 * role DATA, dial->key_id names the link. `loopback`: the remote address is loopback. */
 	int (*key)(void *arg, const struct wire_hello *dial, int loopback,
 		   uint8_t key[CTL_KEY_BYTES]);
 	/* Called when the dial is proven: fills in uuid, incarnation, name, channels, budgets and
@@ -74,7 +74,7 @@ struct ctl_listener;
 
 /* Listens on one address. *port 0 means any port, which is written back; `device` is as in
  * ctl_dial_opts. Connections that are not authenticated are limited to 2 s and to 128; those
- * without a proven dial also to 8 per source (64 for loopback). At that limit, the oldest of them
+ * without a proven dial also to 8 per source (64 for loopback). At 8 (64), the source's oldest one
  * is closed; at 128, see ctl_listener_room(). Returns ERR_ADDRESS if the address is taken or not
  * local, ERR_NO_DESCRIPTORS, ERR_NO_MEMORY, or ERR_SYSTEM. */
 tcpx_status ctl_listener_open(struct sys_loop *loop, const struct sockaddr_storage *addr,
@@ -102,12 +102,12 @@ struct ctl_dial_opts {
 	tcpx_status (*agree)(void *arg, const struct wire_hello *answer);
 };
 
-/* `done` is called exactly once, from the loop and never from inside ctl_dial_start(). It is not
- * called if the dial is cancelled or ctl_dial_start() fails, such as for lack of a descriptor,
- * memory, local address, port or device, or with ERR_UNSUPPORTED (BARE beyond loopback). `done`
- * gets TCPX_OK and a connection whose fd it owns, or an error, its errno and the thread's last
- * error. With ERR_EXISTS, conn->fd is -1 and conn->remote the session that answered. PEER_RESET and
- * PEER_CLOSED may be temporary: the acceptor had too many connections. */
+/* Starts a dial. Fails if a descriptor, memory, local address, port or device is missing, or with
+ * ERR_UNSUPPORTED (BARE beyond loopback). `done` is called exactly once, from the loop and never
+ * from inside ctl_dial_start(); it is not called after a failed start or a cancel. It gets TCPX_OK
+ * and a connection whose fd it owns, or an error, its errno and the thread's last error. With
+ * ERR_EXISTS, conn->fd is -1 and conn->remote the session that answered. PEER_RESET and PEER_CLOSED
+ * may be temporary: the acceptor had too many connections. */
 tcpx_status ctl_dial_start(struct sys_loop *loop, const struct ctl_dial_opts *opts,
 			   void (*done)(void *arg, tcpx_status status, int err,
 					const struct ctl_conn *conn),
@@ -118,8 +118,8 @@ void ctl_dial_cancel(struct ctl_dial *dial); /* on the loop's thread, before don
 int ctl_resolve_is_name(const char *text);
 /* Resolves "host:port", "[v6]:port" or "host" (default_port) into at most `max` addresses in the
  * order of getaddrinfo, but with the two families alternating. Blocks the caller at most until the
- * deadline: a thread does the look-up and is abandoned if it hangs. Returns ERR_NOT_FOUND,
- * ERR_TIMED_OUT, ERR_INVALID, or ERR_LIMIT if too many abandoned look-ups hang. */
+ * deadline: a thread does the look-up and is abandoned if it hangs. Returns ERR_LIMIT if too many
+ * abandoned look-ups hang, else ERR_NOT_FOUND, ERR_TIMED_OUT or ERR_INVALID. */
 tcpx_status ctl_resolve(const char *text, uint16_t default_port, int64_t deadline_ns,
 			struct sockaddr_storage *out_addrs, unsigned max, unsigned *out_count);
 

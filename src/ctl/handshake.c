@@ -300,8 +300,8 @@ tcpx_status ctl_handshake_answer(struct ctl_handshake *hs)
 	return status == TCPX_OK ? expected_proof(hs, spans, 3, 0, proof_of(msg)) : status;
 }
 
-/* Returns the status of an answer, in which it is stored negated. An unknown or a positive status
- * is a protocol error, never a success. */
+/* Returns the status of an answer; the answer stores it negated. An unknown or a positive status is
+ * a protocol error, never a success. */
 static tcpx_status answer_status(uint8_t negated)
 {
 	switch (-(int)negated) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The three messages of conn.h as bytes: encoding, proofs, checks, and transfer over a
- * non-blocking socket. Policy is in listener.c and dial.c.
+ * The three messages of conn.h as bytes: encoding, proofs, checks, and how they are sent and
+ * received over a non-blocking socket. Policy is in listener.c and dial.c.
  */
 #ifndef CTL_HANDSHAKE_H
 #define CTL_HANDSHAKE_H

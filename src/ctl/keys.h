@@ -38,12 +38,13 @@ void ctl_key_text(const uint8_t key[CTL_KEY_BYTES], char out_text[CTL_KEY_TEXT])
 /* Parses a text of 64 hex digits. Returns 1, or 0 if the text is something else. */
 int ctl_key_parse(const char *text, size_t len, uint8_t out_key[CTL_KEY_BYTES]);
 /* Reads a key file. Returns ERR_AUTH if the file's content, mode or owner is wrong; the error says
- * how to correct it. Returns ERR_NOT_FOUND, or ERR_UNSUPPORTED if there is no crypto library. */
+ * how to correct it. Returns ERR_NOT_FOUND if there is no such file, or ERR_UNSUPPORTED if there is
+ * no crypto library. */
 tcpx_status ctl_keys_load(const char *path, struct ctl_keys *out_keys);
 /* Writes a fresh key to a new file; returns ERR_EXISTS if the file exists already. With `append`,
- * adds the key to an existing file as the second one; returns ERR_NOT_FOUND, ERR_LIMIT if the file
- * has two keys already, or ERR_AUTH as ctl_keys_load() does. A dialler uses the first key, an
- * acceptor accepts both. */
+ * adds the key to an existing file as the second one; returns ERR_NOT_FOUND if there is no such
+ * file, ERR_LIMIT if the file has two keys already, or ERR_AUTH as ctl_keys_load() does. A dialler
+ * uses the first key, an acceptor accepts both. */
 tcpx_status ctl_keys_create(const char *path, int append);
 /* An identity file has one line, "identity " and the 64 hex digits of the secret key. Mode, owner
  * and errors are those of a key file (ctl_keys_load; ctl_keys_create without append). */

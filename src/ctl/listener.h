@@ -65,7 +65,7 @@ void ctl_preauth_drop(struct ctl_preauth *preauth, int reset);
 
 /* Called before an accept. Returns 1 if there may be one more connection; an older one may have
  * been closed for it. Returns 0 and pauses accept if none can be closed yet: all have a proven
- * dial, and the oldest was accepted less than 0.5 s ago. */
+ * dial, and the oldest is not refused and was accepted less than 0.5 s ago. */
 int ctl_listener_room(struct ctl_listener *listener);
 /* Admits an accepted connection. If its source has too many connections without a proven dial,
  * closes the oldest of them. If its source connects too often, closes the new connection

@@ -32,8 +32,9 @@ struct ctl_race {
 	struct ctl_dial_opts routes[];
 };
 
-/* Returns a rank for an error by how much it tells the user. An error of a peer that was reached
- * ranks above the error that the peer was not reached. */
+/* Returns a rank for an error, higher if it tells the user more. An error of a peer that was
+ * reached ranks above the error that the peer was not reached. An error of our own address ranks
+ * lowest. */
 static int error_rank(tcpx_status status)
 {
 	switch (status) {

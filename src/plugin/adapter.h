@@ -41,14 +41,14 @@ struct net_adapter {
 	/* Lets the plugin write its properties of the device into `room`, a buffer of
 	 * NET_PROPS_BYTES. */
 	ncclnet_result (*properties)(const void *table, int dev, void *room);
-	/* Converts the properties that properties() wrote into `room`. */
+	/* Converts the properties in `room`, where properties() wrote them, to *out_props. */
 	void (*translate)(const void *room, struct net_props *out_props);
 
 	ncclnet_result (*listen)(const void *table, void *context, int dev, void *handle,
 				 void **out_comm);
-	/* On entry `*device` is the address of storage for the device handle. The storage must last
-	 * as long as the comm. If the call succeeds and *out_comm is NULL, the caller must call
-	 * again with the same arguments. */
+	/* Calls the plugin's connect once. On entry `*device` is the address of storage for the
+	 * device handle; the storage must last as long as the comm. If the call succeeds and
+	 * *out_comm is NULL, the caller must call again with the same arguments. */
 	ncclnet_result (*connect)(const void *table, void *context, int dev, void *handle,
 				  void **out_comm, struct ncclnet_device_handle **device);
 	/* Calls the plugin's accept. The rules of connect apply. */
@@ -59,15 +59,15 @@ struct net_adapter {
 			      void **out_mr);
 	ncclnet_result (*dereg)(const void *table, void *comm, void *mr);
 
-	/* If the call succeeds and *out_request is NULL, the plugin cannot take the message now.
-	 * Nothing is posted, and the caller may call again later. irecv posts one buffer of `bytes`
-	 * bytes. */
+	/* isend and irecv post one message; irecv receives it into one buffer of `bytes` bytes. If
+	 * a call succeeds but *out_request is NULL, the plugin cannot take the message now: nothing
+	 * is posted, and the caller may call again later. */
 	ncclnet_result (*isend)(const void *table, void *comm, void *data, size_t bytes, int tag,
 				void *mr, void **out_request);
 	ncclnet_result (*irecv)(const void *table, void *comm, void *data, size_t bytes, int tag,
 				void *mr, void **out_request);
-	/* Sets *out_done to whether the request has ended, and *out_bytes to the length of the
-	 * message. *out_bytes is unchanged if the plugin does not report the length. */
+	/* Sets *out_done to whether the request has ended. If it has, *out_bytes is the length of
+	 * its message, or unchanged if the plugin does not report the length. */
 	ncclnet_result (*test)(const void *table, void *request, int *out_done, int *out_bytes);
 	/* Calls irecvConsumed for a received message. Returns success if the plugin lacks
 	 * irecvConsumed. */

@@ -69,8 +69,8 @@ uint64_t net_mr_reach(const struct net_mr *mr, const void *data)
 }
 
 /* Posts a send or a receive: checks the conditions of the errors that net_comm_send describes,
- * calls the plugin, and stores the plugin's request in the ring. Returns IN_PROGRESS if the plugin
- * did not take the message. */
+ * calls the plugin, and stores the plugin's request in comm->ring. Returns IN_PROGRESS if the
+ * plugin did not take the message. */
 static tcpx_status comm_post(struct net_comm *comm, bool sends, struct net_mr *mr, void *data,
 			     size_t bytes, uint64_t *out_number)
 {

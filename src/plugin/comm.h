@@ -28,7 +28,7 @@
 
 #include "abi/ncclnet.h"
 
-#define NET_COMM_WINDOW 16	  /* most requests of a comm; every plugin accepts so many */
+#define NET_COMM_WINDOW 16 /* most messages of a comm at a time; every plugin accepts so many */
 #define NET_COMM_UNKNOWN SIZE_MAX /* a length that the plugin does not report */
 
 struct net_comm;
@@ -47,8 +47,8 @@ struct net_comm_counts {
  * ERR_RANGE if the bytes are not within one registered piece of `mr`, or are too many for one
  * message. Returns ERR_STATE if the comm only receives, `mr` belongs to another comm, or the caller
  * cannot be the driver: it does not block SIGPIPE, or another thread is the driver. Returns
- * ERR_CHANNEL_LOST if the plugin failed, and after the comm was lost the error with which it was
- * lost. */
+ * ERR_CHANNEL_LOST if the plugin failed. If the comm was lost earlier, returns the error with which
+ * it was lost. */
 tcpx_status net_comm_send(struct net_comm *comm, struct net_mr *mr, const void *data, size_t bytes,
 			  uint64_t *out_number) TCPX_MUST_CHECK;
 /* Receives a message of at most `room` bytes into `data`, which lies in the memory of `mr`. Returns

@@ -23,7 +23,7 @@
 /* The form of a variable's value. */
 enum gpudirect_form {
 	GPUDIRECT_NUMBER,   /* min to max; for other values the plugin silently uses the default */
-	GPUDIRECT_NICS,	    /* name prefixes; after "=" exact names, after "^" all others */
+	GPUDIRECT_NICS,	    /* list: "a,b" name prefixes; "=a,b" exact names; "^a,b" all others */
 	GPUDIRECT_BINDINGS, /* CPUs of each NIC: "eth1:8-21,112-125;eth2:..." */
 	GPUDIRECT_TEXT,
 	GPUDIRECT_UNREAD, /* found in scripts, but not read by the plugin */
@@ -59,7 +59,7 @@ struct gpudirect_place {
 	const char *const *ifaces; /* all network interfaces of the machine */
 	unsigned nifaces;
 	unsigned nnodes;	/* NUMA nodes of the machine */
-	size_t message_bytes;	/* bytes of the session's messages; 0: GPUDIRECT_CHUNK */
+	size_t message_bytes;	/* size of the session's messages; 0: GPUDIRECT_CHUNK */
 	const char *rxdm_error; /* why RxDM did not answer; NULL if it did or was not asked */
 };
 

@@ -81,7 +81,7 @@ static void check_table(struct check *c)
 		} else if (var->form == GPUDIRECT_NUMBER &&
 			   (end == text || *end || *text == '-' || value < var->min ||
 			    value > var->max)) {
-			/* check_chunk reports this variable in more detail */
+			/* check_chunk reports NCCL_DYNAMIC_CHUNK_SIZE, in more detail */
 			if (strcmp(var->name, "NCCL_DYNAMIC_CHUNK_SIZE"))
 				fix_by(check_problem(
 					       c, 0,

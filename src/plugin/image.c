@@ -13,8 +13,8 @@
 #include "plugin/traced.h"
 #include "sys/fork.h"
 
-/* The path that is tried second, if no path is given or configured and the default of
- * TCPX_PLUGIN_PATH does not exist. */
+/* The plugin's path if no path is given or configured, and no file is at the default path
+ * (TCPX_PLUGIN_PATH). */
 static const char second_place[] = "/var/lib/tcpx/lib64/libnccl-net-tcpx.so";
 
 static const struct net_adapter *const adapters[] = {
@@ -338,9 +338,9 @@ static tcpx_status image_resolve(const char *path, char *out, size_t bytes)
 	return TCPX_OK;
 }
 
-/* Finds the plugin's file at *path. If that is NULL or empty, tries the value of TCPX_PLUGIN_PATH
- * and, if that is only the default and there is no such file, second_place. Sets *path to the path
- * in use, and `resolved` to that path without symbolic links. */
+/* Finds the plugin's file. If *path is NULL or empty, uses the value of TCPX_PLUGIN_PATH. If that
+ * value is only the default, and no file is there, uses second_place. Sets *path to the path in
+ * use, and `resolved` to that path without symbolic links. */
 static tcpx_status image_locate(const char **path, char *resolved, size_t bytes)
 {
 	if (*path && **path)

@@ -22,8 +22,8 @@
 
 struct net_plugin;
 
-/* The checked properties of a device. A property that the plugin's version does not have has the
- * value that NCCL assumes for it. */
+/* The checked properties of a device. A property that the plugin's version lacks has the value that
+ * NCCL assumes for it. */
 struct net_plugin_device {
 	char name[64];
 	char pci_path[256]; /* "" for a virtual device */
@@ -52,11 +52,11 @@ struct net_plugin_info {
 };
 
 struct net_plugin_opts {
-	/* If NULL or "", TCPX_PLUGIN_PATH is used, or, if that is not set, the first of two usual
-	 * paths that exists. */
+	/* Path of the plugin. NULL or "": the value of TCPX_PLUGIN_PATH, or, if that is not set,
+	 * the first of two usual paths that leads to a file. */
 	const char *path;
-	/* Time limit for loading, and again for init and the reading of the devices. The wait for
-	 * other callers does not count. */
+	/* Time limit for loading. Init and the reading of the devices together have the same limit
+	 * again. The wait for other callers does not count. */
 	int64_t timeout_ns;
 	/* Optional: called with the plugin's name before init, unless init was called earlier. An
 	 * error prevents init and is returned; a later net_plugin_get() may try again. */
@@ -74,8 +74,8 @@ struct net_plugin_opts {
  * there is no table of a known version, or the table is incomplete or does not match its symbol.
  * Returns ERR_TIMED_OUT if loading or init is not finished in time, ERR_LIMIT if too many plugins
  * are loaded or the path is too long, and ERR_FORKED if a plugin was loaded before fork(). If
- * loading timed out, or init or the reading of the devices failed, every later call for the image
- * returns the same error.
+ * loading timed out, or if init or the reading of the devices failed in any way, every later call
+ * for the image returns the same error.
  */
 tcpx_status net_plugin_get(const struct net_plugin_opts *opts,
 			   struct net_plugin **out_plugin) TCPX_MUST_CHECK;

@@ -7,9 +7,9 @@
  * If messages arrive in a bounce buffer (`bounce` is set, and `whole` is not), the user of the
  * channel receives a stream in which each payload, with a trailer, follows the header of its frame.
  * recv copies the payload out of the buffer. Otherwise the stream has headers only, and the user
- * gets the message of a frame with net_message_ops.take. An ACK, which has no sequence number,
- * overtakes all frames that still wait for their message or behind another frame, unless one of
- * them is a NACK.
+ * gets the message of a frame with net_message_ops.take. Frames wait for their message, and for the
+ * frames before them. An ACK, which has no sequence number, overtakes all waiting frames, unless
+ * one of them is a NACK.
  *
  * Invariants: the receive of a message is posted only after its frame has arrived, so an idle
  * channel has no receive posted. Messages are received and consumed in the order of their frames. A

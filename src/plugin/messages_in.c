@@ -217,8 +217,8 @@ static const char *frame_op_name(uint8_t frame_type)
 	return frame_type == FRAME_RDATA ? "READ" : frame_type == FRAME_SDATA ? "SEND" : "WRITE";
 }
 
-/* Sets the error for a message that is late, and returns its status. `of` describes the message,
- * `what` says what was not done in time, and `hint` is a possible cause or "". */
+/* Sets the error for a message that is late, and returns ERR_CHANNEL_LOST. `of` describes the
+ * message, `what` says what was not done in time, and `hint` is a possible cause or "". */
 static tcpx_status message_stalled(const struct messages *m, uint64_t number, const struct sent *of,
 				   const char *what, const char *hint)
 {
@@ -232,8 +232,8 @@ static tcpx_status message_stalled(const struct messages *m, uint64_t number, co
 		hint);
 }
 
-/* Writes a hint if fewer pages of the pool have been seen than the message needs, otherwise "". If
- * a pool is too small, the plugin never completes the receive and reports no error. */
+/* Writes a hint if fewer pages of the page pool have been seen than the message needs, otherwise
+ * "". If a page pool is too small, the plugin never completes the receive and reports no error. */
 static void receive_pool_hint(const struct messages *m, uint32_t bytes, char *out, size_t size)
 {
 	struct messages_pool_info info;
@@ -295,8 +295,8 @@ tcpx_status messages_move(struct messages *m)
 	return status == TCPX_OK ? messages_check_time(m) : status;
 }
 
-/* Whether an ACK is next in the stream. An ACK overtakes waiting frames, unless one of them is a
- * NACK or recv has returned a part of one. */
+/* Whether an ACK is next in the stream. An ACK overtakes all waiting frames, unless a NACK is among
+ * them or recv has returned a part of the first of them. */
 static bool ack_next(const struct messages *m)
 {
 	return m->in_ack || (m->acked && !m->nacks && m->part == PART_HEADER && !m->at);
@@ -327,8 +327,8 @@ uint32_t messages_next(struct messages *m, const uint8_t **out_bytes)
 	return bytes[m->part] - m->at;
 }
 
-/* Removes the first waiting frame, which recv has returned completely. If recv has copied the
- * frame's message, the message is consumed; otherwise the user may take it from now on. */
+/* Removes the first waiting frame, which recv has returned completely. Its message, if it has one,
+ * is consumed if recv has copied it; otherwise the user may take the message from now on. */
 static tcpx_status frame_end(struct messages *m)
 {
 	struct waiting *w = waiting_at(m, 0);

@@ -9,9 +9,8 @@
  *
  * So the receives that are posted and not done may together need at most as many pages as are
  * known: the number of different pages in which fragments were seen. A known page that none of
- * these receives holds is free, or belongs to a message that is done and is free again when that
- * message is copied out. One receive may always be posted, so new pages are seen and the limit
- * grows.
+ * these receives holds is free, or becomes free when the done message to which it belongs is
+ * copied out. One receive may always be posted, so new pages are seen and the limit grows.
  *
  * Threads: threads may call at the same time for different users. All calls for one user are made
  * by the thread that drives its channel's comms, or by the thread that closes the channel.
@@ -31,7 +30,7 @@
 
 struct messages_pool;
 
-/* A channel that receives into a pool. */
+/* A channel that receives into a page pool. */
 struct messages_pool_user {
 	struct messages_pool *pool;
 	struct list_node turn; /* in pool->turns while the user waits for pages */
@@ -42,8 +41,9 @@ struct messages_pool_user {
 	bool stuck;
 };
 
-/* Joins the pool that has that address and size. The first user's call makes the pool. `full_bytes`
- * is the most bytes that the user posts at once. Returns OK or ERR_NO_MEMORY. */
+/* Joins the page pool that has that address and size. If the user is the first, makes
+ * the struct messages_pool. `full_bytes` is the most bytes that the user posts at once. Returns OK
+ * or ERR_NO_MEMORY. */
 tcpx_status messages_pool_join(struct messages_pool_user *user, uint64_t at, uint64_t bytes,
 			       uint64_t full_bytes) TCPX_MUST_CHECK;
 void messages_pool_leave(struct messages_pool_user *user); /* does nothing if user has not joined */

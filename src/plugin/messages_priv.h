@@ -13,11 +13,11 @@
 #define WAITING 64u	  /* most frames that wait for their message or for recv */
 #define GUIDE_BYTES 4096u /* most bytes read from the guide at once */
 
-/* A frame other than an ACK that arrived on the guide and that recv has not returned completely. */
+/* A frame that arrived on the guide, is no ACK, and was not yet returned completely by recv. */
 struct waiting {
 	uint8_t header[FRAME_HEADER_BYTES];
 	uint64_t seq, number; /* number: of its message, set when the receive is posted */
-	/* pages of the pool that are reserved for its receive; 0 without a pool */
+	/* pages of the page pool that are reserved for its receive; 0 without a page pool */
 	uint64_t pages;
 	/* bytes: size of its message, or 0 if it has none; slot: the part of `bounce` for the
 	 * message */
@@ -51,7 +51,7 @@ enum part { PART_HEADER = 0, PART_PAYLOAD, PART_TRAILER };
 struct messages {
 	struct net_chan chan;
 	struct net_messages_opts o;
-	struct messages_pool_user pool; /* for messages that arrive in fragments */
+	struct messages_pool_user pool; /* the channel as a user of the page pool, if it has one */
 	/* The status with which the guide ended. recv returns it when no bytes are ready and no
 	 * receive is posted. */
 	tcpx_status ended;
@@ -59,15 +59,15 @@ struct messages {
 	/* bytes read from the guide and not handled yet; `have` is their number */
 	uint8_t guide[GUIDE_BYTES];
 	uint32_t have;
-	struct waiting waiting[WAITING]; /* a ring */
+	struct waiting waiting[WAITING]; /* circular; the oldest is waiting[first] */
 	/* first: index of the oldest entry of `waiting`; count: entries in use; messages: number of
 	 * messages that are announced and not consumed */
 	uint32_t first, count, messages;
 	uint32_t nacks; /* number of NACKs in `waiting`, which no ACK may overtake */
 	/* next_slot: part of `bounce` for the next message; posted: receives that are not done */
 	uint32_t next_slot, posted;
-	struct taken taken[NET_COMM_WINDOW]; /* a ring */
-	uint64_t takes, gives;		     /* messages put into `taken`, and consumed */
+	struct taken taken[NET_COMM_WINDOW]; /* circular, indexed by `takes` and `gives` */
+	uint64_t takes, gives;		     /* messages put into `taken`; those of them consumed */
 	/* The latest ACK. ACKs are cumulative, so earlier ones are not needed. */
 	uint8_t ack[FRAME_HEADER_BYTES];
 	/* acked: recv has to return the ACK in `ack`; in_ack: recv has begun to return it */
@@ -79,8 +79,8 @@ struct messages {
 	/* since when the plugin has refused sends; 0 if it accepts them */
 	_Atomic int64_t put_off_ns;
 	int64_t came_ns;	 /* time at which the oldest receive became the oldest */
-	_Atomic int64_t sent_ns; /* time at which the oldest send became the oldest; or 0 */
-	struct sent sent[NET_COMM_WINDOW]; /* a ring, indexed by message number */
+	_Atomic int64_t sent_ns; /* time at which the oldest send became the oldest; 0 if none */
+	struct sent sent[NET_COMM_WINDOW]; /* circular, indexed by message number */
 	struct message_counts counts;
 };
 
@@ -109,7 +109,7 @@ static inline struct waiting *waiting_at(struct messages *m, uint32_t i)
 /* In messages_in.c. Reads the guide, posts receives and polls both comms. An error ends the
  * channel. */
 tcpx_status messages_move(struct messages *m);
-/* Returns how many bytes of the stream recv may return next from one piece of memory, and sets
+/* Returns how many bytes of the stream, in one span of memory, recv may return next, and sets
  * *out_bytes to their address. Returns 0 if there are none. */
 uint32_t messages_next(struct messages *m, const uint8_t **out_bytes);
 /* Reports that recv has returned `bytes` of the bytes that messages_next() gave. An error ends the

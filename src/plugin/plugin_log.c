@@ -114,8 +114,8 @@ static void keep_warning(struct net_plugin_log *log, const char *line, bool show
 	pthread_mutex_unlock(&log->lock);
 }
 
-/* Whether a plugin logs such a line before it ends the process: a line of level ABORT, or a warning
- * that begins with "fatal". Such lines are shown whatever NCCL_DEBUG is. */
+/* Whether the line is of a kind that plugins log before they end the process: a line of level
+ * ABORT, or a warning that begins with "fatal". Such lines are shown whatever NCCL_DEBUG is. */
 static bool last_words(int level, const char *text)
 {
 	static const char mark[] = "fatal";

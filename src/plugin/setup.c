@@ -58,8 +58,8 @@ void net_setup_free(struct net_setup *setup)
 }
 
 /* Keeps the memory of an operation until its thread returns, or for good if the operation leaks,
- * because the plugin may still write to that memory. The list lets leak checkers find the
- * memory. */
+ * because the plugin may still write to that memory. The operation is put into the list `lost`,
+ * where leak checkers find it. */
 static void setup_keep(struct net_setup *setup)
 {
 	struct net_plugin *plugin = setup->opts.plugin;

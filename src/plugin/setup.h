@@ -8,7 +8,7 @@
  *
  * connect and accept may have to be called several times until they return a comm. If the deadline
  * passes between two calls, the handle or the listener stays open, because closing it would free
- * memory that the plugin's own thread still uses. It is counted in net_plugin_info.leaked.
+ * memory that the plugin's own thread still uses. net_plugin_info.leaked counts the operation.
  */
 #ifndef PLUGIN_SETUP_H
 #define PLUGIN_SETUP_H
@@ -36,9 +36,9 @@ struct net_setup;
 #define NET_MR_PIECE (1ull << 30)
 #define NET_MR_OVERLAP (16ull << 20)
 
-/* Makes a GPU current for calls of the plugin. An operation with gpu >= 0 calls `enter` before and
- * `leave` after each call of the plugin, on the same thread. `leave` restores what was current
- * before. `arg` lives as long as the process. */
+/* Makes a GPU current for the plugin's listen, connect, accept, regMr, deregMr and close. An
+ * operation with gpu >= 0 calls `enter` before and `leave` after each such call, on the same
+ * thread. `leave` restores what was current before. `arg` lives as long as the process. */
 struct net_gpu_ops {
 	tcpx_status (*enter)(void *arg, int gpu, void **out_before);
 	void (*leave)(void *arg, int gpu, void *before);
@@ -55,7 +55,7 @@ struct net_setup_opts {
 	unsigned channel;    /* for error texts */
 	char peer[64];	     /* for error texts */
 	char where[160];     /* for error texts: " (to ADDRESS from ADDRESS)", or "" */
-	unsigned window;     /* connect, accept: most requests of the comm at a time, 1 to 16 */
+	unsigned window;     /* connect, accept: most messages of the comm at a time, 1 to 16 */
 	/* Optional: called when the operation has ended, on its thread and under a lock, so it may
 	 * only wake the caller. Not called after net_setup_finish() or net_setup_wait() has
 	 * returned anything but IN_PROGRESS, or after net_setup_abandon(). */
@@ -114,7 +114,7 @@ tcpx_status net_first_send_start(const struct net_setup_opts *opts, struct net_c
 				 struct net_setup **out_setup) TCPX_MUST_CHECK;
 tcpx_status net_first_recv_start(const struct net_setup_opts *opts, struct net_comm *comm,
 				 struct net_mr *mr, struct net_setup **out_setup) TCPX_MUST_CHECK;
-/* Closes a comm and its registrations, even with requests under way. No data call of the comm and
+/* Closes a comm and its registrations, even with messages under way. No data call of the comm and
  * no copy out of its received messages may run. ERR_TIMED_OUT means that the plugin may use memory
  * of the comm for ever. After any other status the plugin has closed the comm. */
 tcpx_status net_close_start(const struct net_setup_opts *opts, struct net_comm *comm,

@@ -15,7 +15,7 @@
 #define NOT_SENT "the plugin did not complete the send of its first message"
 #define NOT_ARRIVED "the peer's first message did not arrive"
 
-/* Records what the operation waits for, for the error text of a late operation. */
+/* Records what the operation waits for. The error text of a late operation names it. */
 static void setup_lacks(struct net_setup *setup, const char *what)
 {
 	setup->lacks_ns = clock_now_ns();
@@ -136,7 +136,8 @@ static tcpx_status first_send_body(struct net_setup *setup)
 		status = net_mr_drop(setup, mr);
 		mr = NULL;
 	}
-	/* After an error the plugin may still use `mr`, so it is kept until the comm is closed. */
+	/* If the message failed, the plugin may still use `mr`, so the comm keeps `mr` until the
+	 * comm is closed. */
 	net_comm_unuse(comm, mr);
 	return status;
 }

@@ -29,10 +29,10 @@ static int64_t sooner_ns(int64_t a, int64_t b)
 	return a < b ? a : b;
 }
 
-/* Returns the GPU whose page pool a call of this operation may make, or -1 if there is none. The
- * calls of all operations of that GPU run one at a time until its pool is made (see the top of the
- * file). If the options name no GPU, but the device is of the type with a page pool (UNPACK),
- * returns 0, the GPU that is current on a new thread. */
+/* Returns the GPU with which this operation calls the plugin, or -1 if there is none. If the
+ * options name no GPU, but the device is of the type with a page pool (UNPACK), returns 0, the GPU
+ * that is current on a new thread. Until the GPU is ready, calls with it take turns (see the top of
+ * the file). */
 static int pool_gpu(const struct net_setup *setup)
 {
 	const struct net_setup_opts *opts = &setup->opts;

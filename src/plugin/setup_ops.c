@@ -272,9 +272,10 @@ static tcpx_status drop_all(struct net_setup *setup)
 	return status;
 }
 
-/* Whether the registrations are dropped after the comm is closed. NCCL drops them before. While a
- * request is under way, TCPX's own threads use registrations until close has joined these threads.
- * TCPX's deregMr does not use the comm, so it may be called after close. */
+/* Whether the registrations are dropped after the comm is closed: with TCPX, while messages are
+ * under way, because TCPX's own threads use registrations until close has joined these threads.
+ * Otherwise they are dropped before, as NCCL does. TCPX's deregMr does not use the comm, so it may
+ * be called after close. */
 static int drops_last(const struct net_comm *comm)
 {
 	return comm->counts.posted != comm->counts.done &&
@@ -375,8 +376,8 @@ static tcpx_status accept_body(struct net_setup *setup)
 
 	if (setup->leaks)
 		return status;
-	/* closeListen makes no pool, so it may run without a turn. If makes_pool stayed set, it
-	 * would fail after the deadline. */
+	/* closeListen makes no pool, so it may run without a turn. If makes_pool stayed set,
+	 * listener_close() would fail after the deadline. */
 	setup->makes_pool = false;
 	(void)listener_close(setup);
 	if (!status)

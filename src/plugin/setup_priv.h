@@ -13,7 +13,8 @@ struct net_setup {
 	const char *stage; /* name of the operation, for error texts */
 	/* The operation itself. Runs on the thread, and returns the status of the operation. */
 	tcpx_status (*body)(struct net_setup *setup);
-	/* Optional: closes the result of a `body` that returned OK, if it is no longer wanted. */
+	/* Optional: closes the result of a `body` that returned OK, if the result is no longer
+	 * wanted. */
 	void (*undo)(struct net_setup *setup);
 	unsigned warned; /* net_plugin_warnings() when the operation was made */
 	/* Arguments and working state of body. */

@@ -299,7 +299,7 @@ static tcpx_status connect_known(struct engine_peer *peer, int64_t deadline_ns, 
 		nonblocking && peer_expose(peer) ? TCPX_OK : connect_wait(peer, deadline_ns);
 
 	if (status == TCPX_OK) {
-		/* the application gets the handle, so the peer's end must raise an event */
+		/* the application gets the handle, so an event must tell when the peer ends */
 		(void)peer_expose(peer);
 		out_peer->id = peer->app_handle;
 	}
@@ -350,8 +350,8 @@ static struct engine_peer *peer_of_info(struct engine_session *session,
 	if (peer)
 		peer_put(peer);
 	peer = id ? reconnect_use(session, id, true) : NULL; /* dials again if the link has ended */
-	/* Since the look-up, the handle may have got a link with another session. The link may also
-	 * have ended; a nonblocking call must not return such a link. */
+	/* Since the look-up, the handle may have got a link with another session, or the link may
+	 * have ended. A nonblocking call must not return a link that has ended. */
 	if (peer && (!peer_is(peer, info->uuid) || (nonblocking && !peer_expose(peer)))) {
 		peer_put(peer);
 		peer = NULL;
@@ -369,10 +369,10 @@ static void connect_drop(struct engine_peer *peer)
 	peer_put(peer);
 }
 
-/* Dials a new peer, unless there is an existing link to use instead: *out_known is that link if the
- * caller has set it, or if this function finds one with the same address; else it stays NULL. If it
- * is NULL on OK, `peer` is up, or still connects if the call is nonblocking. An existing link
- * without the option `reconnect` gets that option from `peer`. Returns ERR_EXISTS if the control
+/* Dials `peer`, unless there is a link to use instead. That link is *out_known: the caller has set
+ * it, or this function finds a link with the same address and sets it. If that link lacks the
+ * option `reconnect`, it gets the option of `peer`. If the result is OK and *out_known is NULL,
+ * `peer` is up, or still connects if the call is nonblocking. Returns ERR_EXISTS if the control
  * thread found a peer with the wanted session; dialling.duplicate_of is that peer's handle. */
 static tcpx_status connect_dial(struct engine_peer *peer, const struct wire_info *info,
 				const char *address, const struct connect_call *call,

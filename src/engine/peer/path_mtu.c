@@ -19,9 +19,10 @@
  * carries packets of 1280 bytes, and in practice every IPv4 path carries packets of 576 bytes. */
 #define SEGMENT_V6 1220
 #define SEGMENT_V4 536
-/* A new channel can have a hole (lose full-sized packets) only if nothing is acknowledged for
- * HOLE_NS and TCP has retransmitted the oldest packet at least TIMEOUTS times since. A channel that
- * has had PROVEN_BYTES acknowledged must stall for the silence limit (path_mtu_is_hole). */
+/* A new channel is judged to lose full-sized packets (to have a hole) only if nothing was
+ * acknowledged for HOLE_NS, and TCP has retransmitted the oldest packet at least TIMEOUTS times. A
+ * channel that has had PROVEN_BYTES acknowledged must even stall for the silence limit
+ * (path_mtu_is_hole). */
 #define HOLE_NS (5 * CLOCK_S_NS / 2)
 #define TIMEOUTS 3
 /* this many acknowledged bytes prove that full-sized packets get through */
@@ -98,9 +99,9 @@ void path_mtu_ends(struct engine_chan *chan)
 }
 
 /* Sets ctl_answered_ns if more bytes of the control connection are acknowledged than at the last
- * call. The time set is that of the last call, because the acknowledgement is newer. A packet from
- * the peer does not prove that our packets arrive: if only ours are lost, the peer still sends
- * packets, each with an old acknowledgement. */
+ * call. It is set to the time of the last call, because the acknowledgement arrived after that. A
+ * packet from the peer does not prove that our packets arrive: if only ours are lost, the peer
+ * still sends packets, each with an old acknowledgement. */
 static void path_mtu_look_control(struct engine_peer *peer, int64_t now_ns)
 {
 	struct peer_rails *rails = &peer->rails;
@@ -187,9 +188,9 @@ static bool path_mtu_is_hole(struct engine_peer *peer, const struct engine_chan 
 		       hole->progress_ns - hole->began_ns < HOLE_NS;
 	/* After a network outage the control connection may be acknowledged long before TCP
 	 * retransmits the channel's lost packet. So retransmissions count only after an
-	 * acknowledgement on the control connection that cannot be older than the outage. It must
-	 * be later than the first second of the stall, and later than the detection of the stall
-	 * by SEEN_NS. (A late heartbeat delays the detection.) */
+	 * acknowledgement on the control connection that cannot be older than the outage: it came
+	 * more than 1 s after the stall began, and more than SEEN_NS after the stall was detected.
+	 * (A late heartbeat delays the detection.) */
 	if (!hole->timeouts && peer->rails.ctl_answered_ns > hole->progress_ns + CLOCK_S_NS &&
 	    peer->rails.ctl_answered_ns > hole->seen_ns + SEEN_NS)
 		hole->timeouts = info->timeouts + 1;

@@ -54,7 +54,7 @@ struct engine_peer *engine_peer_get(struct engine_session *session, uint64_t pee
 {
 	struct engine_peer *peer;
 
-	/* session.lock is held, so the list's reference to the peer cannot be dropped here */
+	/* nothing drops the list's reference to the peer while session.lock is held */
 	session_lock(session);
 	peer = handle_find(&session->peers, peer_id);
 	if (peer && peer->reconnect.now)

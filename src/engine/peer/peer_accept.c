@@ -185,8 +185,8 @@ static bool accept_own_dial_won(struct engine_peer *ours, const struct ctl_conn 
 	return true;
 }
 
-/* The part of accept_settle() for the case that a peer with the connection's uuid exists
- * (`old`). */
+/* The part of accept_settle() for the case that a peer with the connection's uuid exists (`old`).
+ * Returns what accept_settle() returns. */
 static bool accept_settle_dial(struct engine_peer *old, const struct ctl_conn *conn,
 			       struct engine_peer **out_adopt)
 {

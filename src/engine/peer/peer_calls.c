@@ -13,8 +13,8 @@
 #include "sys/addr.h"
 #include "sys/futex.h"
 
-/* Whether a request that was posted no later than number `until`, or a notification no later than
- * number `notes`, is still under way. The caller holds link.lock. */
+/* Whether a request with a number up to `until`, or a notification with a number up to `notes`, is
+ * still under way. The caller holds link.lock. */
 static bool flush_pending(struct engine_peer *peer, uint64_t until, uint64_t notes)
 {
 	struct core_xfer *xfer = NULL;
@@ -111,8 +111,7 @@ tcpx_status engine_peer_find(struct engine_session *session, const char *name, t
 	return TCPX_OK;
 }
 
-/* Asks the workers for new samples of the peer's channels, and waits for these for at most 100
- * ms. */
+/* Asks the workers for new samples of the peer's channels, and waits at most 100 ms for them. */
 static void peer_sample_channels(struct engine_peer *peer)
 {
 	struct engine_chan *chans[CORE_CHANNELS_MAX];

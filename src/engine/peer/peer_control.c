@@ -181,8 +181,8 @@ tcpx_status peer_control_up(struct engine_peer *peer, const struct ctl_conn *con
 	uint64_t channels = (uint64_t)answer->channels + answer->messages.channels;
 	tcpx_status status;
 
-	/* A core that exists already belongs to our own dial, which this connection replaces. Its
-	 * number of channels cannot change. */
+	/* If there is a core already, it belongs to our own dial, which this connection replaces.
+	 * The number of channels must then be that of the core. */
 	if (!answer->channels || channels > CORE_CHANNELS_MAX - 1 ||
 	    (peer->link.core_ready && channels != peer->nbulk)) {
 		sys_fd_close(conn->fd);

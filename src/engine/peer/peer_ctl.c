@@ -178,8 +178,8 @@ void peer_send_goodbye(struct engine_peer *peer)
 }
 
 /* Reads from our kernel whether the peer's kernel acknowledges the control connection, and passes
- * the result to the core. Sets stuck_ns to the time since when nothing has been acknowledged, or
- * to 0 if more was acknowledged or nothing is unacknowledged. */
+ * the result to the core. Sets stuck_ns to the time since when nothing was acknowledged, or to 0 if
+ * something was, or if no bytes wait for an acknowledgement. */
 static void ctl_sample(struct engine_peer *peer, int64_t now)
 {
 	struct tcp_info info = {0};

@@ -69,9 +69,9 @@ static void dial_channel_missed(void *arg, unsigned at, tcpx_status status, int 
 	dial->missed[at] = status;
 }
 
-/* Called when one route led to the peer. Routes that failed or were slower in this dial must have
- * bad rails, so these rails are marked as dead; so is the channel's own rail if it has no
- * carrier. */
+/* Called when a route, over rail `taken`, led to the peer. Marks that rail as working. The rails of
+ * routes that failed or were slower in this dial must be bad and are marked as dead; so is the
+ * channel's own rail if it has no carrier. */
 static void dial_judge_rails(const struct peer_dial *dial, uint32_t taken)
 {
 	struct engine_peer *peer = dial->peer;

@@ -125,10 +125,11 @@ static void dial_await_due(struct sys_timer *timer, int64_t now_ns)
 }
 
 /* Called when the dial ended with ERR_EXISTS: the peer refused it, because the peer has a link with
- * this session or dials it, or dial_agrees() returned the status. If this end knows another link or
- * dial to that session, uses that one and ends `peer`, with ERR_AUTH if the other one lacks the
- * expected key. Otherwise waits a short time and dials again. In that time the peer's link may end,
- * or the peer's dial may arrive. */
+ * this session or dials it, or dial_agrees() returned the status. If this end has another link with
+ * that session, or dials it a second time, ends `peer`, so that the other link or dial is used. The
+ * error is ERR_AUTH if the other one has not proved the expected key. If there is no other one,
+ * waits a short time and dials again. In that time the peer's link may end, or the peer's dial may
+ * arrive. */
 static void dial_exists(struct engine_peer *peer, const struct ctl_conn *conn)
 {
 	struct engine_session *session = peer->link.session;

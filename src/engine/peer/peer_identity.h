@@ -8,8 +8,8 @@
 #include "engine/link/engine.h"
 #include "wire/hello.h"
 
-/* Called when a session opens: makes its incarnation, its uuid, and its key unless an identity file
- * contains the key. Called after the options were read, because they may name that file. */
+/* Called when a session opens: makes its incarnation and its uuid, and also its key if no identity
+ * file contains the key. Called after the options were read, because they may name that file. */
 tcpx_status identity_of_session(struct engine_session *session);
 
 /* Whether the session of `info` will prove its key: `info` has a key, and this process has a crypto

@@ -109,8 +109,9 @@ static void route_add(struct peer_route *routes, unsigned *count, const struct p
 		routes[(*count)++] = *route;
 }
 
-/* Whether an option names the rails and the rail's address has the family of `remote` and is no
- * wildcard. Does not check that packets from the rail reach `remote`. */
+/* Whether the rail can be the source of a connection to `remote`: an option names the rails, and
+ * the rail's address is no wildcard and has the family of `remote`. Does not check that packets
+ * from the rail reach `remote`. */
 static bool route_rail_serves(const struct engine_session *session, uint32_t rail,
 			      const struct sockaddr_storage *remote)
 {

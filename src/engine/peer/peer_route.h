@@ -29,8 +29,8 @@ void peer_route_opts(const struct peer_route *route, struct ctl_dial_opts *opts)
 void peer_route_hello(struct engine_peer *peer, struct ctl_dial_opts *opts, uint8_t role);
 /* Fills in up to PEER_ROUTES routes for the first control connection, best first, and returns their
  * number. First come routes to the peer's addresses in order, each over the rail that the routing
- * table chooses. For an address for which it chooses none of the named rails, each rail in turn
- * follows; if other sources are allowed, the kernel chooses the source instead. */
+ * table chooses. If the table chooses none of the named rails for an address, the kernel chooses
+ * the source, if other sources are allowed; else routes over each rail follow at the end. */
 unsigned peer_route_first(const struct engine_peer *peer, struct peer_route *routes);
 /* Fills in up to PEER_ROUTES routes for a channel, best first, and returns their number: the
  * channel's own rail, then the route of the control connection, which is known to work, then, if

@@ -8,9 +8,10 @@
 #include "engine/path/share.h"
 #include "engine/link/stage.h"
 
-/* Begins a dial for which reconnect_use() asked. Ends the peer if it does not read the control
- * connection or its core has failed, and stops failed channels. Then dials lost channels, sends
- * frames, continues plugin channels, and releases ended requests. */
+/* Does the work that is noted for a peer. Begins a dial for which reconnect_use() asked, ends a
+ * peer that does not read the control connection or whose core has failed, and stops failed
+ * channels. Then dials lost channels, sends frames, continues plugin channels, and releases ended
+ * requests. */
 void peer_woken(struct sys_post *post)
 {
 	struct engine_peer *peer = LIST_ENTRY(post, struct engine_peer, link.wake.post);

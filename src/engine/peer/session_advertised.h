@@ -20,8 +20,8 @@ uint32_t session_addresses(struct engine_session *session,
 			   struct wire_address addrs[WIRE_ADDR_MAX]);
 
 /* Adds the name of an option and its value `text` to the last error, and returns the status of the
- * error. The name is that of the environment variable if `text` is the value that the environment
- * or config_set() gave the option, else that of the option's field. */
+ * error. If the environment or config_set() gave the option the value `text`, the name is that of
+ * the environment variable, else that of the option's field. */
 tcpx_status session_option_error(enum config_id id, const char *text);
 
 #endif
