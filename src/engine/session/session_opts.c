@@ -18,6 +18,7 @@
 #include "sys/cpu.h"
 #include "sys/crypto.h"
 #include "sys/iface.h"
+#include "sys/sock.h"
 
 /* Sets *out to the value of a numeric option: the caller's value `given`, or if `given` is 0, the
  * value of the environment or the default. Returns ERR_INVALID if the result is outside min..max,
