@@ -15,7 +15,8 @@
 struct comms_mem {
 	struct list_node node; /* engine_comms.mems */
 	struct mem_region *region;
-	enum { MEM_NEW = 0, MEM_STARTED, MEM_READY, MEM_FAILED, MEM_ENDING } state;
+	/* STUCK: the plugin did not deregister; only the close of the comm releases the region */
+	enum { MEM_NEW = 0, MEM_STARTED, MEM_READY, MEM_FAILED, MEM_ENDING, MEM_STUCK } state;
 	bool retired; /* comms->lock: the region is being deregistered */
 	/* comms->lock: number of the last message sent from the region; a comm's first message has
 	 * number 1 */
@@ -226,14 +227,16 @@ static void mem_register(struct engine_comms *comms, struct comms_mem *mem)
 static tcpx_status mem_deregister(struct engine_comms *comms, struct comms_mem *mem)
 {
 	struct net_setup_opts opts;
+	tcpx_status status;
 
 	if (net_comm_ended(comms->out) < mem->last) {
 		mem->due_ns = clock_now_ns() + LOOK_NS;
 		return TCPX_OK;
 	}
 	opts = mem_op_begin(comms, mem);
-	mem->state = MEM_ENDING;
-	return net_deregister_start(&opts, mem->mr, &mem->op);
+	status = net_deregister_start(&opts, mem->mr, &mem->op);
+	mem->state = status == TCPX_OK ? MEM_ENDING : MEM_STUCK;
+	return status;
 }
 
 /* Takes the next step of a registration or deregistration, and frees mem after the last one. Sets
@@ -264,8 +267,10 @@ static tcpx_status mem_step(struct engine_comms *comms, struct comms_mem *mem, b
 		*out_moved = true;
 	if (mem->state == MEM_READY && mem->retired)
 		return mem_deregister(comms, mem);
-	if (mem->state == MEM_ENDING && status != TCPX_OK)
+	if (mem->state == MEM_ENDING && status != TCPX_OK) {
+		mem->state = MEM_STUCK;
 		return status;
+	}
 	if (mem->state == MEM_ENDING || (mem->state == MEM_FAILED && mem->retired))
 		mem_free(mem);
 	return TCPX_OK;
