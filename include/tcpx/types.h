@@ -36,7 +36,7 @@ extern "C" {
 	X(OK, 0, "success", "")                                                                    \
 	X(IN_PROGRESS, 1, "in progress", "test or wait again")                                     \
 	X(ERR_INVALID, -1, "invalid argument", "check the argument the message names")             \
-	X(ERR_STALE, -2, "stale handle", "the object was released or its peer restarted")          \
+	X(ERR_STALE, -2, "stale handle", "make or import it again")                                \
 	X(ERR_STATE, -3, "wrong call order", "check the object's life cycle in tcpx(7)")           \
 	X(ERR_UNSUPPORTED, -4, "not supported", "see 'tcpx info' for what this build can do")      \
 	X(ERR_VERSION, -5, "incompatible version", "use the same major version on both sides")     \
@@ -55,13 +55,15 @@ extern "C" {
 	X(ERR_CANCELLED, -41, "cancelled", "")                                                     \
 	X(ERR_TRUNCATED, -42, "message truncated", "post a larger receive")                        \
 	X(ERR_REMOTE_KEY, -43, "remote region unknown", "exchange a fresh token")                  \
-	X(ERR_REMOTE_RIGHTS, -44, "remote rights do not allow it", "register with the right")      \
+	X(ERR_REMOTE_RIGHTS, -44, "remote rights do not allow it",                                 \
+	  "the owner must register it with that right")                                            \
 	X(ERR_REMOTE_RANGE, -45, "outside the remote region", "check remote offset and length")    \
 	X(ERR_REMOTE, -46, "failed at the peer", "look at the peer's log")                         \
 	X(ERR_CORRUPT, -47, "data corrupt", "check the network path and its cards")                \
 	X(ERR_DEREGISTERED, -48, "region deregistered", "keep regions until requests ended")       \
 	X(ERR_CHANNEL_LOST, -60, "channel lost", "the other channels carry on")                    \
-	X(ERR_PEER_CLOSED, -70, "peer closed the connection", "connect again when it is back")     \
+	X(ERR_PEER_CLOSED, -70, "peer closed the connection",                                      \
+	  "look whether its process ended, and connect again")                                     \
 	X(ERR_PEER_RESET, -71, "connection reset by peer", "look whether the peer process died")   \
 	X(ERR_PEER_SILENT, -72, "peer silent", "check the network path to the peer")               \
 	X(ERR_PEER_STOPPED, -73, "peer not responding", "look whether the peer is stopped")        \

@@ -22,8 +22,9 @@ static bool chunk_needs_ack(const struct core_link *link, const struct core_job 
 		return link->notify.flush ||
 		       LIST_ENTRY(job, const struct core_note, job)->xfer != NULL;
 	/* A read response that is large or marked by_prio always needs an acknowledgement. Any
-	 * other needs it only while a quarter or more of the peer's READ credit is in use, since
-	 * the peer counts the bytes of its READ itself. */
+	 * other can do without, because the peer counts the bytes of its READ itself. But only an
+	 * acknowledgement returns the peer's READ credit, so it needs one while a quarter or more
+	 * of that credit is in use. */
 	case CORE_JOB_RESP:
 		return !job->small || job->by_prio ||
 		       link->nresps * 4 >= link->cfg.credit_in[FRAME_CREDIT_READ];
@@ -66,11 +67,12 @@ struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan
 	if (job)
 		job->inflight++;
 	inflight->ack_needed |= needed;
-	/* If this side needs an acknowledgement, the last frame that a transfer puts on each
-	 * channel asks for it, so that the transfer's end needs no extra frame. Once less than a
-	 * chunk per channel is left to cut, each frame may be the last one of its channel, so it
-	 * asks. Frames of staged sources and messages of a plugin always ask. If a WRITE's
-	 * notification is the next frame, only the notification asks, for both frames. */
+	/* An acknowledgement that is needed is asked for by the last frame that a transfer puts on
+	 * each channel, so that the transfer's end needs no extra frame. Once less than a chunk per
+	 * channel is left to cut, and nothing is queued to be sent again, any frame may be that
+	 * last one, so each asks. Frames of staged sources and of plugin channels ask whenever one
+	 * is needed. A WRITE whose notification is the next frame leaves the asking to it. Any
+	 * frame asks if too much is unasked, and a NOP always does. */
 	ask = (needed && !chunk->piggyback &&
 	       ((job->end - job->linear < bulk && !job->retransmit) || job->fills ||
 		chunk->path == CORE_PATH_MESSAGE)) ||
@@ -107,7 +109,8 @@ static bool chunk_answered(const struct core_chunk *chunk)
 }
 
 /* Queues the chunk to be sent again, unless its job has stopped, or the chunk was refused or
- * aborted, or is an answered RTS. Returns false if there is no memory; the link then ends. */
+ * aborted, or is the RTS (announcement) of a SEND that the peer has answered. Returns false if
+ * there is no memory; the link then ends. */
 static bool chunk_requeue(struct core_link *link, const struct core_chunk *chunk)
 {
 	if (chunk->job->stopped || chunk->refused || chunk->aborted || chunk_answered(chunk))

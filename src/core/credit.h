@@ -16,8 +16,8 @@
 #include <stdint.h>
 
 struct core_credit {
-	/* First windows: `out` is the one in the peer's hello, for us; `in` is the one in our
-	 * hello, for the peer. */
+	/* Initial credit: `out` is what the peer's hello grants to this side, `in` what this side's
+	 * hello grants to the peer. */
 	uint64_t out, in;
 	uint64_t used, limit; /* sender: sum used; sum that may be used */
 	uint64_t taken;	      /* receiver: sum that the peer has used */

@@ -290,8 +290,9 @@ void core_stage_free(struct core_link *link, uint64_t bytes)
 		core_stage_more(link);
 }
 
-/* Called when the pool may have staging for this link. Grants the peer what it requested, as far as
- * the pool has it, and up to a chunk more if the pool allows that. */
+/* Called when the peer requests staging, or when the pool may have some for this link. Grants
+ * the peer what it requested, as far as the pool has it, and up to a chunk more if the pool allows
+ * that. */
 void core_stage_more(struct core_link *link)
 {
 	struct core_stage_in *in = &link->stage_in;

@@ -217,7 +217,8 @@ static void owner_break(struct cuda_owner *owner, cuda_result result)
 		LOG_ERROR("GPU %u (%s): %s", owner->device, owner->gpu->pci, owner->error.what);
 }
 
-/* Runs all lanes once. Returns the number of groups that were issued, ended or aborted. */
+/* Runs all lanes once. Returns the number of groups that were issued, ended or aborted, plus 1 if
+ * the device has just broken. */
 static unsigned owner_round(struct cuda_owner *owner, int64_t now_ns)
 {
 	int broken = atomic_load_explicit(&owner->broken, memory_order_relaxed);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of regions. Ids are in an array that grows by SLOT_CHUNK entries, keys in a hash table
- * (region_key.c). One rwlock guards both; io references need no lock. docs/design/memory.md has the
- * invariants. */
+/* The table of regions. Ids are in an array that grows by SLOT_CHUNK entries, keys in a hash
+ * table (region_key.c). One rwlock guards both; io references, which accesses hold, need no lock.
+ * docs/design/memory.md has the invariants. */
 #include "mem/region.h"
 
 #include <limits.h>

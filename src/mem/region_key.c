@@ -184,9 +184,10 @@ struct mem_region *mem_keys_twin(const struct mem_keys *keys, const struct mem_r
 	return NULL;
 }
 
-/* Whether the key value is used already for another region or another peer. A STABLE registration
- * of the same memory counts as the same region. `peer` is the peer to which the key will be bound,
- * or NULL for an own key. */
+/* Whether the key value is taken by another region, or by a key of this region for another peer
+ * or for all. Two STABLE registrations of the same memory with the same rights count as one
+ * region. `peer` is the peer to which the key will be bound, or NULL for the key that every peer
+ * may use. */
 static bool key_clashes(const struct mem_keys *keys, const struct mem_region *region, uint64_t key,
 			const uint8_t *peer)
 {

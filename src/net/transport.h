@@ -52,7 +52,8 @@ struct transport_listen_ops {
 	int (*asked)(void *arg, const uint8_t nonce[TRANSPORT_NONCE_BYTES], uint64_t number);
 };
 
-/* A peer's offer, and the channel to dial with it. transport_ops.dial copies what it needs. */
+/* What a dial needs: the name and nonce that the peer sent over the control link, and the channel
+ * to dial. transport_ops.dial copies what it needs. */
 struct transport_target {
 	const char *name; /* the name that `listen` returned on the peer; untrusted */
 	const uint8_t *nonce;

@@ -41,8 +41,8 @@ struct messages_pool_user {
 	bool stuck;
 };
 
-/* Joins the page pool that has that address and size. If the user is the first, makes
- * the struct messages_pool. `full_bytes` is the most bytes that the user posts at once. Returns OK
+/* Joins the page pool that has that address and size. If the user is the first, makes the struct
+ * messages_pool. `full_bytes` is the most bytes that the user may have posted at a time. Returns OK
  * or ERR_NO_MEMORY. */
 tcpx_status messages_pool_join(struct messages_pool_user *user, uint64_t at, uint64_t bytes,
 			       uint64_t full_bytes) TCPX_MUST_CHECK;

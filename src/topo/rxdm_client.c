@@ -128,8 +128,8 @@ static tcpx_status build_path(struct rxdm_query *q, const char *prefix, const ch
 	return TCPX_OK;
 }
 
-/* Connects to RxDM. Waits until the deadline if the backlog of RxDM's socket is full. RxDM's
- * address is the path without its NUL byte, so the length passed to connect() excludes the NUL. */
+/* Connects to RxDM. Waits until the deadline if the backlog of RxDM's socket is full. The
+ * address is a path in the file system; its length excludes the NUL. */
 static tcpx_status connect_rxdm(struct rxdm_query *q)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};

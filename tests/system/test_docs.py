@@ -126,8 +126,10 @@ def test_library(shell, tmp_path, block):
 
 @blocks("run: library, two hosts")
 def test_library_on_two_hosts(shell, tmp_path, with_crypto, named, block):
-    """The last two lines: a program that waits, and the one that connects to it."""
+    """The last two lines: a program that waits, and the one that connects to it. The key is made
+    by an earlier block of the page."""
     install(shell, tmp_path)
+    shell("tcpx key new cluster.key")
     *first, lender, writer = [TYPED.fullmatch(line).groups() for line in block.lines]
     for host, command in first:
         shell(command, named[host].argv())

@@ -39,7 +39,7 @@ enum transport { TRANSPORT_AUTO, TRANSPORT_PLUGIN, TRANSPORT_GPUDIRECT };
 
 static const struct cli_option options[] = {
 	{"bind", "ADDR|IF[,...]", CLI_RULE_TEXT, AT(bind), NULL, 0,
-	 "listen there only (default with a key: all but loopback)", .group = "Where"},
+	 "listen there only (with a key: all but loopback)", .group = "Where"},
 	{"port",
 	 "P",
 	 {CLI_COUNT, 0, 65535},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The GPU's part of a comm that receives: the plugin's queue, an unpacker, memory for receives. */
+/* The GPU's part of a comm that receives: what the plugin says about its receive queue and bounce
+ * pages, an unpacker, and memory that receives are posted with. */
 #include "engine/channel/comms_gpu.h"
 
 #include <stdlib.h>

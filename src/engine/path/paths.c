@@ -187,15 +187,15 @@ void path_more(struct chan_rx *rx)
 	rx->niov = path_map(rx->core.segs, &rx->next, &rx->beyond, rx->iov, CORE_PIECES_MAX);
 }
 
-void path_header(struct chan_tx *tx, uint32_t (*sources)(const struct core_tx *tx, uint8_t *out))
+void path_header(struct chan_tx *tx, uint32_t (*where)(const struct core_tx *tx, uint8_t *out))
 {
 	struct frame *frame = &tx->frame.frame;
 	uint8_t *out = tx->buf + tx->end;
 
 	if (tx->frame.table)
 		frame->table_bytes = tx_table_encode(&tx->frame, out + FRAME_HEADER_BYTES);
-	if (sources) {
-		frame->follows = sources(&tx->frame, out + FRAME_HEADER_BYTES + frame->table_bytes);
+	if (where) {
+		frame->follows = where(&tx->frame, out + FRAME_HEADER_BYTES + frame->table_bytes);
 		frame->table_bytes += frame->follows;
 	}
 	wire_frame_encode(frame, out);

@@ -33,8 +33,8 @@ struct path_extra {
 	 * memory suits the path, and may start to make that memory ready. */
 	void (*prepared)(struct engine_request *request);
 
-	/* Called by the rx owner when the header of a READ request has arrived, before the answer
-	 * is prepared. */
+	/* Called by the rx owner when the header of a READ request has arrived, so that the path
+	 * can wake what will fill staging before the answer is prepared. */
 	void (*asked)(struct engine_peer *peer);
 
 	/* The functions of the same names in core_ops. Called by the core, with link.lock held. */
@@ -80,7 +80,7 @@ struct path_ops {
 	 * clears it if the payload will never be sent, and the frame then counts as aborted. */
 	enum path_loaded (*load)(struct engine_chan *chan, bool *out_valid);
 	/* Sender: releases what `claim` and `load` took. Called when tx->buf holds all that the
-	 * channel sends of the frame, or the transport took the frame or will never take it. */
+	 * channel sends of the frame, or when the frame was sent or never will be. */
 	void (*unload)(struct engine_chan *chan);
 
 	/* Receiver: returns whether this path takes a frame whose header has arrived. NULL stands
@@ -130,9 +130,9 @@ const struct path_ops *path_of_frame(const struct engine_chan *chan);
 /* Returns the path of an arriving frame whose destination is known: `segs`, or rx->held if NULL. */
 const struct path_ops *path_of_sink(const struct engine_chan *chan, const struct core_segs *segs);
 
-/* For `load`, called by the tx owner: appends the frame's header and table to tx->buf. sources(),
- * if not NULL, writes one more table, which says where the payload is, and returns its length. */
-void path_header(struct chan_tx *tx, uint32_t (*sources)(const struct core_tx *tx, uint8_t *out));
+/* Helper for `load`, called by the tx owner: appends the frame's header and table to tx->buf.
+ * where(), if not NULL, writes a table that says where the payload is; it returns its length. */
+void path_header(struct chan_tx *tx, uint32_t (*where)(const struct core_tx *tx, uint8_t *out));
 /* Calls `unload` of the path of the frame that is being sent, if there is one. No lock held. */
 void path_unload(struct engine_chan *chan);
 /* Called by the rx owner when the pieces in rx->iov are used up: sets rx->iov to the next pieces of

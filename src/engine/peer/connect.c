@@ -369,11 +369,12 @@ static void connect_drop(struct engine_peer *peer)
 	peer_put(peer);
 }
 
-/* Dials `peer`, unless there is a link to use instead. That link is *out_known: the caller has set
- * it, or this function finds a link with the same address and sets it. If that link lacks the
- * option `reconnect`, it gets the option of `peer`. If the result is OK and *out_known is NULL,
- * `peer` is up, or still connects if the call is nonblocking. Returns ERR_EXISTS if the control
- * thread found a peer with the wanted session; dialling.duplicate_of is that peer's handle. */
+/* Dials `peer`, or sets *out_known to a link to use instead. With `info` the caller has set it.
+ * Without `info` this function looks for a link with the same address, except in a nonblocking
+ * call with a host name, which always dials. If the link in use has no option `reconnect`, it
+ * takes over that of `peer`. If the result is OK and *out_known is NULL, `peer` is up, or still
+ * connects if the call is nonblocking. Returns ERR_EXISTS if the control thread found another peer
+ * for the same remote session; dialling.duplicate_of is that peer's handle. */
 static tcpx_status connect_dial(struct engine_peer *peer, const struct wire_info *info,
 				const char *address, const struct connect_call *call,
 				struct engine_peer **out_known)

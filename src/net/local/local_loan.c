@@ -207,11 +207,12 @@ static int peer_readable(const struct local_chan *chan, size_t bytes)
 	return 1;
 }
 
-/* Reads at most *inout_bytes bytes of the loan by process_vm_readv. On success returns 0 and sets
- * *inout_bytes to the number of bytes read. If a buffer in iov can no longer be written, returns 0
- * and sets *inout_bytes to 0. Otherwise returns an errno. EFAULT means that the loan is not mapped;
- * the caller skips it. Any other errno means that the peer's process cannot be read any more, or
- * (ESRCH) that the process with this pid is not the peer; the caller ends the channel. */
+/* Reads at most *inout_bytes bytes of the loan by process_vm_readv. On success returns 0 and
+ * sets *inout_bytes to the number of bytes read. If a buffer in iov can no longer be written,
+ * returns 0 and sets *inout_bytes to 0. Otherwise returns an errno. EFAULT means that the loan's
+ * memory is not mapped in the peer's process; the caller skips the loan. Any other errno means that
+ * the peer's process cannot be read any more, or (ESRCH) that the process with this pid is not the
+ * peer; the caller ends the channel. */
 static int read_peer(struct local_chan *chan, const struct iovec *iov, size_t *inout_bytes)
 {
 	uint8_t secret[LOCAL_SECRET_BYTES] = {0};
@@ -238,7 +239,13 @@ static int read_peer(struct local_chan *chan, const struct iovec *iov, size_t *i
 		return errno;
 	if ((size_t)got != bytes + sizeof(secret)) {
 		*inout_bytes = 0;
-		return peer_readable(chan, bytes) ? 0 : EFAULT;
+		if (!peer_readable(chan, bytes))
+			return EFAULT;
+		/* the secret may be what cannot be read */
+		here[0] = here[n - 1];
+		if (process_vm_readv(chan->pid, here, 1, there + 1, 1, 0) != sizeof(secret))
+			return ESRCH;
+		return memcmp(secret, chan->rx.peer_secret, sizeof(secret)) ? ESRCH : 0;
 	}
 	return memcmp(secret, chan->rx.peer_secret, sizeof(secret)) ? ESRCH : 0;
 }

@@ -98,7 +98,8 @@ static const uint8_t *own_secret_page(void)
 	return page;
 }
 
-/* Fills in the key of a channel. Returns 0, or -1 if the memfd cannot be examined. */
+/* Fills in what identifies a channel within this process (struct direct_key). Returns 0, or -1
+ * if the memfd cannot be examined. */
 static int direct_key_make(int memfd, const struct local_hello *hello, struct direct_key *out_key)
 {
 	struct stat st;
