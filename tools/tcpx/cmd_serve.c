@@ -359,7 +359,7 @@ static const char *serve_advice(int letter, const char *name)
 {
 	if (letter == 's' || !strcmp(name, "server"))
 		return "this is the server: leave it out";
-	if (letter == '1' || !strcmp(name, "one-off"))
+	if (!strcmp(name, "one-off"))
 		return "to end after the first client is --once";
 	if (letter == 'D' || !strcmp(name, "daemon"))
 		return "start it in the background: systemd-run, nohup or &";
