@@ -40,7 +40,13 @@ static struct libcrypto crypto; /* never unloaded once `there` is set */
 static libcrypto_mac *hmac;	/* never freed */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool there;
-static char reason[256]; /* under `lock` */
+static char attempt[256]; /* under `lock`: the result of the last attempt to load libcrypto */
+/* The last different texts of `attempt`; `reason` is the newest, for readers without the lock. A
+ * text is overwritten only after REASONS further ones. */
+#define REASONS 8u
+static char reasons[REASONS][sizeof(attempt)];
+static unsigned nreasons;
+static _Atomic(const char *) reason = "";
 
 static tcpx_status openssl_failed(const char *what)
 {
@@ -149,7 +155,7 @@ static const char *refused_algorithm(void)
 }
 
 /* Loads libcrypto. Sets `there` to true if all needed functions and algorithms work. Writes to
- * `reason` which library was loaded, or why none can be used. The caller holds `lock`. */
+ * `attempt` which library was loaded, or why none can be used. The caller holds `lock`. */
 static void load_libcrypto(void)
 {
 	const char *path = config_text(CONFIG_CRYPTO_LIBRARY), *why;
@@ -157,7 +163,7 @@ static void load_libcrypto(void)
 
 	if (!handle) {
 		why = dlerror();
-		text_format(reason, sizeof(reason), "no libcrypto (%s): peers on loopback only",
+		text_format(attempt, sizeof(attempt), "no libcrypto (%s): peers on loopback only",
 			    why ? why : path);
 		return;
 	}
@@ -166,7 +172,7 @@ static void load_libcrypto(void)
 
 		if (!symbol) {
 			text_format(
-				reason, sizeof(reason),
+				attempt, sizeof(attempt),
 				"%.100s has no %s, so it is not OpenSSL 3: peers on loopback only",
 				path, entries[i].symbol);
 			dlclose(handle);
@@ -179,14 +185,26 @@ static void load_libcrypto(void)
 	if (!why && !hmac)
 		why = "HMAC";
 	if (why) {
-		text_format(reason, sizeof(reason),
+		text_format(attempt, sizeof(attempt),
 			    "%.100s refuses %s (FIPS mode?): peers on loopback only", path, why);
 		dlclose(handle);
 		return;
 	}
-	text_format(reason, sizeof(reason), "HMAC-SHA256, Ed25519, X25519 by OpenSSL (%.100s)",
+	text_format(attempt, sizeof(attempt), "HMAC-SHA256, Ed25519, X25519 by OpenSSL (%.100s)",
 		    path);
 	atomic_store_explicit(&there, true, memory_order_release);
+}
+
+/* Called with `lock` held. */
+static void publish_reason(void)
+{
+	char *text = reasons[nreasons % REASONS];
+
+	if (!strcmp(atomic_load(&reason), attempt))
+		return;
+	memcpy(text, attempt, sizeof(attempt));
+	nreasons++;
+	atomic_store(&reason, text);
 }
 
 /* Loads the library unless it is loaded. After a failure the next call tries again: dlopen may have
@@ -195,8 +213,10 @@ int sys_crypto_available(void)
 {
 	if (!atomic_load_explicit(&there, memory_order_acquire)) {
 		pthread_mutex_lock(&lock);
-		if (!there)
+		if (!there) {
 			load_libcrypto();
+			publish_reason();
+		}
 		pthread_mutex_unlock(&lock);
 	}
 	return there;
@@ -204,13 +224,8 @@ int sys_crypto_available(void)
 
 const char *sys_crypto_reason(void)
 {
-	static _Thread_local char text[sizeof(reason)];
-
 	(void)sys_crypto_available();
-	pthread_mutex_lock(&lock); /* another thread may try again, and write a reason */
-	text_format(text, sizeof(text), "%s", reason);
-	pthread_mutex_unlock(&lock);
-	return text;
+	return atomic_load(&reason);
 }
 
 static tcpx_status crypto_unavailable(void)
