@@ -320,16 +320,28 @@ def share(server, client, size=64 << 20, memory="host"):
     return token
 
 
+BUSY = 1 << 16  # a control link sends less
+
+
 def data_flows(host, column=2, counter="bytes_sent"):
-    """The client's ports of all connections, the busiest first; the control link is the last.
-    On the server's host these are in column 3."""
+    """The client's ports of all connections, the busiest first, as soon as that has carried bytes;
+    the control link is the last. On the server's host these are in column 3."""
+    end = time.monotonic() + HANG
+    while True:
+        flows = flows_by_bytes(host, column, counter)
+        if flows and flows[0][0] >= BUSY:
+            return [port for _, port in flows]
+        assert time.monotonic() < end, flows
+
+
+def flows_by_bytes(host, column, counter):
     sent = []
     lines = host.run("ss", "-Hnti", "state", "established").splitlines()
     for head, info in zip(lines[::2], lines[1::2]):
         words = [word for word in info.split() if word.startswith(counter + ":")]
         port = int(head.split()[column].rsplit(":", 1)[1])
         sent.append((int(words[0].split(":")[1]) if words else 0, port))
-    return [port for _, port in sorted(sent, reverse=True)]
+    return sorted(sent, reverse=True)
 
 
 PEER_ERRORS = {

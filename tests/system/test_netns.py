@@ -134,7 +134,7 @@ def test_source_ports_of_a_range(hosts, family, bound):
         meet(server, client, SIZE)
         exchange(server, client)
         ports = source_ports(hosts.a)
-        assert len(ports) == 5 == len(set(ports)), ports  # control, lane, three bulk channels
+        assert len(ports) == 5 == len(set(ports)), ports  # control, priority, three bulk
         assert set(ports) == {41000, 41002, 41003, 41004, 41005}
         # a channel that comes back takes one of them again
         assert hosts.a.reset_flows("sport", "=", f":{data_flows(hosts.a)[0]}")
