@@ -350,8 +350,8 @@ static tcpx_status set_value(unsigned i, const char *text)
 	return TCPX_OK;
 }
 
-/* Returns the index of the option with that name. If there is none, returns CONFIG_IDS and sets
- * ERR_NOT_FOUND as the last error. */
+/* Returns the index of the option with that name. If no option has that name, returns CONFIG_IDS
+ * and sets ERR_NOT_FOUND as the last error. */
 static unsigned row_named(const char *name)
 {
 	const char *nearest;

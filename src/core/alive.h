@@ -56,7 +56,7 @@ struct core_alive {
 	/* `unacked_sent` is set when a frame is sent, and cleared when a sample finds nothing
 	 * unacknowledged */
 	bool suspect, unacked_sent;
-	enum core_alive_verdict dead; /* the final verdict; 0 while there is none */
+	enum core_alive_verdict dead; /* the final verdict; 0 until it is reached */
 	/* how often our own timer was late, and how often the peer became suspect */
 	uint64_t stalls, suspicions;
 };

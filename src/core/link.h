@@ -100,7 +100,7 @@ void core_xfer_moved(struct core_link *link, struct core_xfer *xfer, tcpx_status
 /* Ends the transfer with `status` as soon as nothing uses its memory, perhaps at once. Keeps the
  * status of a transfer that is ending already. Returns ERR_STATE if it is not under way. */
 tcpx_status core_xfer_cancel(struct core_link *link, struct core_xfer *xfer, tcpx_status status);
-/* Ends transfers whose deadline has passed. Returns the next deadline, or 0 if there is none. */
+/* Ends transfers whose deadline has passed. Returns the next deadline, or 0 without one. */
 int64_t core_link_expire(struct core_link *link, int64_t now_ns);
 /* Sends a standalone notification that no request waits for. Returns the errors that
  * core_xfer_post() returns for a notification. */

@@ -18,7 +18,7 @@ struct core_tx {
 	struct frame frame;
 	uint32_t channel;
 	/* the segment list whose local memory, from `at` on, is the payload (READ_REQ: whose remote
-	 * side is requested); if NULL, the payload is `bytes`, or there is none */
+	 * side is requested); if NULL, the payload is `bytes`, or empty */
 	const struct core_segs *segs;
 	struct core_cursor at;
 	uint32_t pieces;   /* number of pieces of `segs` in the payload; READ_REQ: in the request */

@@ -130,7 +130,7 @@ tcpx_status ctl_resolve(const char *text, uint16_t default_port, int64_t deadlin
  * only. */
 struct ctl_link;
 struct ctl_link_ops {
-	/* Called for each frame. `payload` is valid during the call, and NULL if there is none. A
+	/* Called for each frame. `payload` is valid during the call, and NULL if it is empty. A
 	 * returned status < 0 ends the link. This callback and `lost` may close the link. */
 	tcpx_status (*frame)(void *arg, const struct frame *frame, const void *payload);
 	/* Called once when the link has ended: by EOF (PEER_CLOSED), reset (PEER_RESET), a bad

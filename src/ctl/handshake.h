@@ -37,7 +37,7 @@ tcpx_status ctl_message_send(int fd, struct ctl_message *msg, int *out_err);
 
 /* Dialler: fills in step, nonce, identity (if this end proves one) and version range (if 0) of
  * hs->dial, and encodes it with its proof as dial_msg. Returns ERR_UNSUPPORTED if the auth method
- * needs a crypto library and there is none. */
+ * needs a crypto library and none is loaded. */
 tcpx_status ctl_handshake_dial(struct ctl_handshake *hs);
 
 /* Acceptor: decodes dial_msg into hs->dial. Returns ERR_VERSION if there is no common version, or

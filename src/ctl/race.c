@@ -24,7 +24,7 @@ struct ctl_race {
 	/* `next` is the index of the route to dial next; `running` is the number of dials in
 	 * progress. */
 	unsigned next, running;
-	struct leg *winner; /* the route whose answer is proven; NULL if there is none yet */
+	struct leg *winner; /* the route whose answer is proven; NULL until an answer is proven */
 	/* the most specific failure of a route so far */
 	tcpx_error error;
 	unsigned failed_route;

@@ -88,7 +88,7 @@ static pthread_mutex_t left_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct left *all_left;
 
 /* Takes an unused slot of the device from the list: a slot of `bytes` bytes, or one of any size if
- * `bytes` is 0. Returns NULL if there is none. */
+ * `bytes` is 0. Returns NULL if the list has no such slot. */
 static struct left *left_take(size_t bytes, uint32_t device)
 {
 	struct left **at = &all_left, *it;

@@ -47,8 +47,8 @@ struct transport_listen_ops {
 	int (*arrived)(void *arg, const uint8_t nonce[TRANSPORT_NONCE_BYTES], uint16_t channel,
 		       uint32_t epoch, struct net_chan *chan);
 	/* Called when a peer asks for the descriptor with this number. Returns the descriptor,
-	 * which still belongs to the callee, or -1 if there is none. Must not close the listener.
-	 * The member is NULL if no descriptors are passed. */
+	 * which still belongs to the callee, or -1 if it has no such descriptor. Must not close the
+	 * listener. The member is NULL if no descriptors are passed. */
 	int (*asked)(void *arg, const uint8_t nonce[TRANSPORT_NONCE_BYTES], uint64_t number);
 };
 
@@ -107,7 +107,7 @@ const struct transport_ops *net_transport_at(unsigned index);
 /* Offers the socket to adopt of each transport until one takes it; returns the result of that
  * transport. Returns ERR_UNSUPPORTED if none takes the socket. */
 tcpx_status net_transport_adopt(int fd, struct net_chan **out_chan);
-/* Returns the first transport that is dialled by an offer, or NULL if there is none. */
+/* Returns the first transport that is dialled by an offer, or NULL if no transport is. */
 const struct transport_ops *net_transport_of_offers(void);
 
 /* For tests: adds a transport that comes before all others in the registry. The test must call this

@@ -93,8 +93,8 @@ void net_plugin_wait(struct net_plugin *plugin, unsigned abandoned);
 /* Returns the device with that index, or NULL past the last one. A device never changes. */
 const struct net_plugin_device *net_plugin_device(const struct net_plugin *plugin, unsigned dev);
 
-/* Finds the device with that name, and sets *out_dev to its index. If there is none, returns
- * ERR_NOT_FOUND with an error that lists the devices' names, as many as fit. */
+/* Finds the device with that name, and sets *out_dev to its index. If no device has that name,
+ * returns ERR_NOT_FOUND with an error that lists the devices' names, as many as fit. */
 tcpx_status net_plugin_find(const struct net_plugin *plugin, const char *name,
 			    unsigned *out_dev) TCPX_MUST_CHECK;
 

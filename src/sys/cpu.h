@@ -18,7 +18,7 @@ unsigned sys_cpu_usable(void);
  * process. Sets it to the empty set if the system does not report the mask. */
 void sys_cpu_allowed(struct cpus *out_cpus);
 
-/* Returns the cgroup quota in cores, rounded up, or 0 if there is none. `membership` is the text of
+/* Returns the cgroup quota in cores, rounded up, or 0 without a quota. `membership` is the text of
  * /proc/self/cgroup, and `root` the mount point of the hierarchies ("/sys/fs/cgroup"). Called by
  * sys_cpu_usable() and by tests. */
 unsigned sys_cpu_quota(const char *membership, const char *root);

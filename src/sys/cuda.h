@@ -178,7 +178,7 @@ void sys_cuda_pop(struct sys_cuda_scope *scope);
  */
 tcpx_status sys_cuda_module_load(const struct sys_cuda_gpu *gpu, const void *image,
 				 const char *what, cuda_module *out_module);
-/* Finds the kernel called `name` in the module. Returns ERR_SYSTEM if there is none. */
+/* Finds the kernel called `name` in the module. Returns ERR_SYSTEM if it has no such kernel. */
 tcpx_status sys_cuda_module_find(const struct sys_cuda_gpu *gpu, cuda_module module,
 				 const char *name, cuda_function *out_function);
 

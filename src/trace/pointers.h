@@ -37,7 +37,8 @@ static inline size_t trace_table_hash(const struct trace_table *table, uintptr_t
 	return (size_t)(((uint64_t)key * 0x9e3779b97f4a7c15ull) >> (64 - table->bits));
 }
 
-/* Returns the entry of the pointer, which may be idle, or NULL if there is none. */
+/* Returns the entry of the pointer, which may be idle, or NULL if the pointer has no
+ * entry. */
 static inline void *trace_table_find(struct trace_table *table, const void *pointer)
 {
 	char *entries = atomic_load_explicit(&table->entries, memory_order_acquire);
@@ -59,9 +60,9 @@ static inline void *trace_table_find(struct trace_table *table, const void *poin
 	return NULL;
 }
 
-/* Returns the entry of the pointer and marks it as live; adds an entry if there is none. A new
- * entry is zero except for its key and `live`. Returns NULL if no place is free or memory is
- * short. */
+/* Returns the entry of the pointer and marks it as live; adds an entry if the pointer has no
+ * entry. A new entry is zero except for its key and `live`. Returns NULL if no place is free or
+ * memory is short. */
 void *trace_table_add(struct trace_table *table, const void *pointer);
 
 #endif

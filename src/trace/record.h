@@ -66,7 +66,7 @@ enum trace_flags {
 /* Values of `tag` in the record of a test: the kind of the tested request. */
 enum trace_kinds { TRACE_KIND_SEND, TRACE_KIND_RECEIVE, TRACE_KIND_FLUSH };
 
-#define TRACE_NONE UINT32_MAX	  /* value of `comm` and `memory` if there is none */
+#define TRACE_NONE UINT32_MAX	  /* value of `comm` and `memory` for a call without them */
 #define TRACE_DEV_UNKNOWN (-1)	  /* value of `nic`, `owner` and `gpu` if not known */
 #define TRACE_DEV_NOT_LISTED (-2) /* value of `owner` if the NIC is not a device of the plugin */
 

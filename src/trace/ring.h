@@ -16,7 +16,7 @@ struct trace_ring {
 	uint32_t seen_tail, mask; /* value of `tail` when last read; number of slots - 1 */
 	uint64_t missed;	  /* records dropped since the last GAP record */
 	_Atomic uint64_t dropped;
-	/* The call that the thread is in; busy_call is TRACE_GAP if there is none. */
+	/* The call that the thread is in; busy_call is TRACE_GAP outside of calls. */
 	_Atomic uint64_t busy_time;
 	_Atomic uint32_t busy_comm;
 	_Atomic uint32_t busy_call;

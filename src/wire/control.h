@@ -14,7 +14,7 @@
 
 /* Writes a refusal. `status` is the cause, a negative number. */
 void wire_put_refusal(struct wire_out *o, uint64_t seq, tcpx_status status);
-/* Reads the next refusal. Returns 1, or 0 if there is none left, or -1 if it is malformed. */
+/* Reads the next refusal. Returns 1, or 0 after the last one, or -1 if it is malformed. */
 int wire_get_refusal(struct wire_cursor *c, uint64_t *out_seq, tcpx_status *out_status);
 
 /* The payload of LOCAL: the address at which the sender listens for same-host channels, and the

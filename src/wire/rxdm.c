@@ -20,8 +20,8 @@ struct field {
 	struct wire_cursor bytes; /* content of a FORM_BYTES */
 };
 
-/* Reads the next field. Returns 1, or 0 if there is none. Also returns 0, and sets c->bad, if the
- * field is malformed. */
+/* Reads the next field. Returns 1, or 0 after the last field. Also returns 0, and sets c->bad,
+ * if the field is malformed. */
 static int get_field(struct wire_cursor *c, struct field *out)
 {
 	const uint8_t *bytes;

@@ -28,7 +28,8 @@ struct comms_mem {
 	tcpx_error error; /* in MEM_FAILED: why */
 };
 
-/* Returns the comm's entry for a region, or NULL if there is none. The caller holds comms->lock. */
+/* Returns the comm's entry for a region, or NULL if the region has no entry. The caller holds
+ * comms->lock. */
 static struct comms_mem *mem_find(struct engine_comms *comms, const struct mem_region *region)
 {
 	struct list_node *pos;

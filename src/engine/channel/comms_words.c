@@ -50,7 +50,7 @@ static bool handle_addr(const uint8_t handle[NCCLNET_HANDLE_BYTES], struct socka
 }
 
 /* Finds the address of the interface that has the NIC's name. Log lines and errors state this
- * address while the plugin does not listen yet. Returns false if there is none. */
+ * address while the plugin does not listen yet. Returns false if it has no address. */
 static bool nic_addr(const struct engine_comms *comms, struct sockaddr_storage *out)
 {
 	struct sockaddr_storage addrs[4];

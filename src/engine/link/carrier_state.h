@@ -5,7 +5,7 @@
 
 #include "engine/link/engine.h"
 
-/* Returns the index of the interface of the socket's local address, or 0 if there is none. */
+/* Returns the index of the interface of the socket's local address, or 0 if no interface has it. */
 uint32_t carrier_iface(int fd);
 /* Returns the first rail whose interface has a carrier, or `rail` if there is none. The search
  * begins at `rail` and goes in a circle: the result may exceed the number of rails, and must be

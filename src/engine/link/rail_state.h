@@ -53,7 +53,7 @@ struct path_hole {
 	/* when this epoch was first seen; last check at which bytes had been acknowledged or none
 	 * were waiting */
 	int64_t began_ns, progress_ns;
-	int64_t seen_ns; /* when the stall was first seen; 0: there is none */
+	int64_t seen_ns; /* when the stall was first seen; 0 without a stall */
 };
 
 struct peer_rails {

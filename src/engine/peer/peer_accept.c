@@ -312,8 +312,8 @@ const struct ctl_accept_ops peer_accept_ops = {
 	.identity = accept_identity,
 };
 
-/* Returns the live peer to which this nonce was offered, or NULL if there is none. The caller gets
- * no reference and needs none: it runs on the control thread, and only that thread ends peers. */
+/* Returns the live peer to which this nonce was offered, or NULL if no live peer was. The caller
+ * gets no reference and needs none: it runs on the control thread, which alone ends peers. */
 static struct engine_peer *accept_peer_of_nonce(struct engine_session *session,
 						const uint8_t nonce[LOCAL_NONCE_BYTES])
 {

@@ -48,7 +48,7 @@ void handle_publish(struct handles *table, void *object);
 void handle_hide(void *object);
 void handle_give(struct handles *table, void *object);
 
-/* Returns the object of an id, without a reference, or NULL if there is none. Another thread may
+/* Returns the object of an id, without a reference, or NULL if the id is stale. Another thread may
  * release the object at any time. Before a caller does more than read the object, it must check the
  * id again under the object's own lock. */
 void *handle_find(struct handles *table, uint64_t id);
