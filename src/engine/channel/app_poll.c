@@ -47,9 +47,7 @@ static struct engine_chan *prio_enter(struct engine_peer *peer, bool *out_sends)
 	struct engine_chan *chan;
 
 	link_lock(&peer->link);
-	chan = peer->link.chan[CORE_PRIO];
-	if (chan)
-		chan_get(chan);
+	chan = peer_chan_get(peer, CORE_PRIO);
 	*out_sends = peer->link.core_ready && !list_empty(&peer->link.core.sendq.bulk);
 	link_unlock_only(&peer->link);
 	if (!chan)

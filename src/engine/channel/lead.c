@@ -98,9 +98,7 @@ static bool prio_take(struct engine_peer *peer, struct engine_chan **out_chan)
 	struct engine_chan *chan;
 
 	link_lock(&peer->link);
-	chan = peer->link.chan[CORE_PRIO];
-	if (chan)
-		chan_get(chan);
+	chan = peer_chan_get(peer, CORE_PRIO);
 	link_unlock_only(&peer->link);
 	if (!chan)
 		return false;

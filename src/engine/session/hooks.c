@@ -243,9 +243,7 @@ static struct engine_chan *hooks_chan_get(struct engine_peer *peer, uint32_t cha
 	struct engine_chan *chan;
 
 	link_lock(&peer->link);
-	chan = peer->link.chan[channel];
-	if (chan)
-		chan_get(chan);
+	chan = peer_chan_get(peer, channel);
 	link_unlock_only(&peer->link);
 	return chan;
 }

@@ -144,7 +144,7 @@ class Commands:
     def end(self, handle):
         """Its state once it is no longer under way; NIXL has looks and no event."""
         while (state := self.agent.check_xfer_state(self.handles[handle])) == "PROC":
-            time.sleep(0.0005)
+            os.sched_yield()
         return state
 
     def release(self, handle):
@@ -163,7 +163,7 @@ class Commands:
             for sender, messages in self.agent.get_new_notifs().items():
                 sender = sender.decode() if isinstance(sender, bytes) else sender
                 got.setdefault(sender, []).extend(text.decode() for text in messages)
-            time.sleep(0.0005)
+            os.sched_yield()
         return got
 
     def fork(self):

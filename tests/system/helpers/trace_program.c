@@ -6,6 +6,7 @@
  */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,7 +143,7 @@ static void channel_open(struct channel *c)
 		if (!c->receives)
 			must((net->accept)(c->listener, &c->receives, &device), "accept");
 		in_time("setup");
-		usleep(500);
+		sched_yield();
 	}
 	if (posix_memalign((void **)&c->out, 4096, ROOM) ||
 	    posix_memalign((void **)&c->in, 4096, (size_t)WINDOW * ROOM))
@@ -182,7 +183,7 @@ static void *send_main(void *arg)
 		if (is_done)
 			done++;
 		else
-			usleep(20);
+			sched_yield();
 		in_time("sending");
 	}
 	return NULL;
@@ -265,7 +266,7 @@ static void *receive_main(void *arg)
 			receive_ended(c, done, requests[done % WINDOW]);
 			done++;
 		} else {
-			usleep(20);
+			sched_yield();
 		}
 		in_time("receiving");
 	}
