@@ -3,7 +3,7 @@
 """The list of driver functions against the toolkit: versions and parameters by cudaTypedefs.h,
 names by the toolkit's stub of the driver.
 
-Usage: check_cuda.py src/sys/cuda.h CUDA_INCLUDE_FOLDER
+Usage: check_cuda.py src/sys/cuda_list.h CUDA_INCLUDE_FOLDER
 """
 import os
 import re
