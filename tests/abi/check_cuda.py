@@ -40,7 +40,7 @@ def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     with open(sys.argv[1], encoding="utf-8") as file:
-        text = file.read().split("#define SYS_CUDA_LIST", 1)[1].split("struct sys_cuda {")[0]
+        text = file.read().split("#define SYS_CUDA_LIST(X)", 1)[1]
     with open(os.path.join(sys.argv[2], "cudaTypedefs.h"), encoding="utf-8") as file:
         real = dict(TYPEDEF.findall(file.read()))
     rows = ROW.findall(text.replace("\\\n", " "))
