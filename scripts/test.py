@@ -214,8 +214,7 @@ def run_meson(suite, long):
     without = WITHOUT.get(suite, []) + ([] if long else ["long", *SHORT_WITHOUT.get(suite, [])])
     argv += [part for name in without for part in ("--no-suite", name)]
     argv += [] if long else names or []
-    if suite in ("asan", "tsan") or long:
-        argv += ["--timeout-multiplier", "10"]
+    argv += ["--timeout-multiplier", "10" if long else "3" if suite in ("asan", "tsan") else "1"]
     log = os.path.join(TOP, folder, "meson-logs", "testlog.json")
     if os.path.exists(log):
         os.unlink(log)
@@ -255,28 +254,37 @@ def run_nocuda(long):
                       {**environment("nocuda", long), "TCPX_TOOL": os.path.join(place, "tcpx")})
 
 
-# Files of tests/system that the short form runs in the machine's own network namespace: they
-# install packages, or take about half of the time. The others run meanwhile in one of their own,
-# so that ports and abstract addresses do not meet.
+# Files of tests/system that the short form runs in the network namespace of the machine, since they
+# install packages, and those that it runs meanwhile in a namespace of their own. A third run has
+# the rest, in another one, so that ports and abstract addresses do not meet. Each takes about a
+# third of the time.
 OUTER = ["test_nixl*", "test_doors*", "test_compat*", "test_tool_gpu*", "test_tool_perf*",
          "test_tool_trust*", "test_tool_diag*", "test_faults*"]
+HOSTS = ["test_conform_hosts*", "test_tool_doctor*", "test_node*", "test_carrier*", "test_bind*",
+         "test_path_mtu*", "test_rails*"]
 INNER = ["unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+
+
+def matching(files, patterns):
+    return [name for name in files if any(fnmatch.fnmatch(name, row) for row in patterns)]
 
 
 def run_system(long):
     files = sorted(os.path.basename(path)
                    for path in glob.glob(os.path.join(TOP, "tests/system/test_*.py")))
-    outer = [name for name in files if any(fnmatch.fnmatch(name, row) for row in OUTER)]
-    inner = [name for name in files if name not in outer]
+    outer, hosts = matching(files, OUTER), matching(files, HOSTS)
+    rest = [name for name in files if name not in outer + hosts]
     place = os.path.join(TOP, "build")
     if long or run([*INNER, "true"]).returncode: # no root, or no ip
         return run_pytest("system", place, files, outside(long))
-    # Made here: the inner namespace has no network. What it says is said by the tests that ask.
+    # Made here: the inner namespaces have no network. What it says is said by the tests that ask.
     run(["scripts/nixl-venv.sh", os.path.join(place, "venv-nixl-cu12-1-5-1")])
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        other = pool.submit(run_pytest, "system", place, inner, outside(long), INNER)
+        others = [pool.submit(run_pytest, "system", place, part, outside(long), INNER)
+                  for part in (hosts, rest)]
         tally = run_pytest("system", place, outer, outside(long))
-        tally.add(other.result())
+        for other in others:
+            tally.add(other.result())
     return tally
 
 
@@ -289,7 +297,7 @@ def run_pytest(suite, place, files, env, within=()):
     if not python:
         tally.skip(suite, "no pytest (package python3-pytest)")
         return tally
-    report = os.path.join(place, suite + ("-inner.xml" if within else ".xml"))
+    report = os.path.join(place, f"{suite}-{files[0][:-3]}.xml")
     if os.path.exists(report):
         os.unlink(report)
     done = run([*within, python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junit-xml",
@@ -402,6 +410,8 @@ def run_suite(suite, long):
         print(f"{suite} ...", end="\r", file=sys.stderr, flush=True)
     tally = run_meson(suite, long) if suite in BUILDS else others[suite](long)
     print(f"{suite:8} {tally.line()}  ({time.monotonic() - begin:.0f} s)", flush=True)
+    for name, text in tally.failures: # the texts follow at the end, if that comes
+        print(f"  FAILED {name}: {text.splitlines()[0][:120] if text else ''}", flush=True)
     return tally
 
 

@@ -3,7 +3,9 @@
 #ifndef SUPPORT_CHECK_H
 #define SUPPORT_CHECK_H
 
+#include <dirent.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,12 +13,16 @@
 #include <string.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define CHECK_SKIP 77
 #define CHECK_HANG_SECONDS 120 /* a wide guard, never a verdict about speed */
+
+/* For a whole case. The case's own guard does not see an exit that hangs, in a leak check say. */
+#define CHECK_CASE_SECONDS 400
 
 #define CHECK_UNUSED __attribute__((unused))
 
@@ -114,6 +120,56 @@ struct check_result {
 	int passed, failed, skipped;
 };
 
+/* Prints each thread of the process: its name, where it waits in the kernel, its system call. */
+CHECK_UNUSED static void check_say_threads(pid_t pid)
+{
+	static const char *const files[] = {"comm", "wchan", "syscall"};
+	char path[300], text[128];
+	struct dirent *entry;
+	DIR *tasks;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	tasks = opendir(path);
+	while (tasks && (entry = readdir(tasks))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		fprintf(stderr, "  thread %s:", entry->d_name);
+		for (unsigned i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+			FILE *file;
+
+			snprintf(path, sizeof(path), "/proc/%d/task/%.20s/%s", (int)pid,
+				 entry->d_name, files[i]);
+			file = fopen(path, "r");
+			if (file && fgets(text, sizeof(text), file)) {
+				text[strcspn(text, "\n")] = 0;
+				fprintf(stderr, " %s", text);
+			}
+			if (file)
+				fclose(file);
+		}
+		fputc('\n', stderr);
+	}
+	if (tasks)
+		closedir(tasks);
+}
+
+/* Waits for the end of a case's process; ends one that takes longer than CHECK_CASE_SECONDS.
+ * Returns its status, or -1. */
+CHECK_UNUSED static int check_case_wait(pid_t pid, const char *name)
+{
+	int status, fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct pollfd end = {.fd = fd, .events = POLLIN};
+
+	if (fd >= 0 && poll(&end, 1, CHECK_CASE_SECONDS * 1000) == 0) {
+		fprintf(stderr, "%s: has not ended after %d s\n", name, CHECK_CASE_SECONDS);
+		check_say_threads(pid);
+		kill(pid, SIGKILL);
+	}
+	if (fd >= 0)
+		close(fd);
+	return waitpid(pid, &status, 0) == pid ? status : -1;
+}
+
 /* Runs one case in a child and counts its end. */
 CHECK_UNUSED static void check_case_run(const struct check_case *one, void *arg,
 					struct check_result *result)
@@ -132,7 +188,7 @@ CHECK_UNUSED static void check_case_run(const struct check_case *one, void *arg,
 		one->run(arg);
 		exit(0); /* with leak checks */
 	}
-	if (pid < 0 || waitpid(pid, &status, 0) != pid) {
+	if (pid < 0 || (status = check_case_wait(pid, one->name)) < 0) {
 		perror("fork");
 		status = 1 << 8;
 	}

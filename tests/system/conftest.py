@@ -13,11 +13,25 @@ import pytest
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 HANG = 120  # a guard against hanging, never a verdict
+# Of a whole test, with what has no guard of its own.
+TEST_HANG = 4000 if os.environ.get("TEST_LONG") == "1" else 400
 
 # A shell that starts a job in the background makes it ignore interrupts, and all that it starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SMALL = ["--size", "64K", "--iters", "4", "--working-set", "1M", "--timeout", "60"]
+
+
+@pytest.fixture(autouse=True)
+def ends():
+    """Fails a test that hangs, so that the others still run."""
+    def hung(*_):
+        raise AssertionError(f"the test has not ended after {TEST_HANG} s")
+
+    signal.signal(signal.SIGALRM, hung)
+    signal.alarm(TEST_HANG)
+    yield
+    signal.alarm(0)
 
 
 # And those of launchers: the tests may run under one.
