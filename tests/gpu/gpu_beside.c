@@ -315,6 +315,7 @@ static void close_beside_full(void *arg)
 	unsigned threads;
 
 	beside_move_all(b);
+	beside_say(b, "first");
 	beside_close(b);
 	do /* the stand-in's end with their streams */
 		(void)beside_cpu_ns(&threads, 0);
@@ -323,11 +324,13 @@ static void close_beside_full(void *arg)
 	beside_connect(b);
 	fill(b, BESIDE_DEFAULT, runs);
 	beside_move_all(b);
+	beside_say(b, "beside the kernel");
 	beside_load_begin(b);
 	close_and_look(b, runs, threads);
 
 	beside_connect(b);
 	beside_move_all(b);
+	beside_say(b, "without it");
 	beside_run_launch(&runs[0], runs[0].end->gpu->sms, 1);
 	beside_run_meet(&runs[0]);
 	close_and_look(b, runs, threads);
