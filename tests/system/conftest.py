@@ -23,7 +23,7 @@ SMALL = ["--size", "64K", "--iters", "4", "--working-set", "1M", "--timeout", "6
 
 
 @pytest.fixture(autouse=True)
-def ends():
+def hang_guard():
     """Fails a test that hangs, so that the others still run."""
     def hung(*_):
         raise AssertionError(f"the test has not ended after {TEST_HANG} s")

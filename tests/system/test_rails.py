@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rails that lead nowhere: sources follow the route, a dead rail is left out, said once and tried
 again, and an address that both hosts have is not taken for the peer's."""
+import itertools
+
 import pytest
 
 from netns import NO_LOCAL, Peer, hosts, meet, rails, share  # noqa: F401
@@ -9,10 +11,13 @@ SIZE = 1 << 20
 
 
 def isolated(host, address, name="aux0"):
-    """A NIC with a carrier on a network of its own, before the others in the kernel's list."""
+    """A NIC with a carrier on a network of its own, as far in front in the kernel's list as there
+    is room."""
     family = ["-6"] if ":" in address else []
-    host.run("ip", "link", "add", name, "index", "100", "type", "veth", "peer", "name", "auxp",
-             "index", "101")
+    taken = {int(line.split(":")[0]) for line in host.run("ip", "-o", "link").splitlines()}
+    index = next(i for i in itertools.count(2) if not taken & {i, i + 1})
+    host.run("ip", "link", "add", name, "index", str(index), "type", "veth", "peer", "name",
+             "auxp", "index", str(index + 1))
     host.run("ip", *family, "addr", "add", address, "dev", name, *(["nodad"] if family else []))
     for device in (name, "auxp"):
         host.run("ip", "link", "set", device, "up")
