@@ -51,7 +51,8 @@ def options():
     p.add_argument("--param", action="append", default=[], metavar="KEY=VALUE",
                    help="init parameter of TCPX")
     p.add_argument("--json", metavar="FILE", help="all values")
-    p.add_argument("--store", action="store_true", help="keep the medians in bench/results")
+    p.add_argument("--store", nargs="?", const="nixl-kv", metavar="TABLE",
+                   help="keep the medians in bench/results, as this table [nixl-kv]")
     return p.parse_args()
 
 
@@ -336,8 +337,10 @@ def main():
         told = "  ".join(f"{name} {spread([v[name] for v in values])}" for name in values[0])
         print(f"{text_of(key):22} {path:6} {backend:5} {told}", flush=True)
     if o.store:
-        store.keep({"nixl-kv": {
-            "title": "Paged KV cache through NIXL, one request at a time", "repetitions": o.repeat,
+        rest = f", after {o.gap_ms:g} ms of rest" if o.gap_ms else ""
+        store.keep({o.store: {
+            "title": f"Paged KV cache through NIXL, {o.depth} in flight{rest}",
+            "repetitions": o.repeat,
             "columns": store.columns("request, path, backend", "GB/s", 2),
             "rows": [[f"{text_of(key)} {path} {backend}",
                       *store.spread([v["GBps"] for v in values])]
