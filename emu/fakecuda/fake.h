@@ -192,6 +192,7 @@ struct fake_work {
 	uint64_t addr, from;
 	void *to_cpu, *from_cpu;
 	size_t bytes;
+	int within; /* a copy within one device's memory */
 	uint32_t value;
 	cuda_function kernel;
 	void **params;

@@ -23,10 +23,18 @@ static struct cuda_function_st kernels[KERNELS_MAX];
 static unsigned kernels_used;
 static struct cuda_module_st *modules;
 
+/* The driver copies within a device's memory by a kernel, which needs room on an SM. */
 static void copy_run(struct fake_work *work)
 {
-	if (!work->fault)
-		memmove(work->to_cpu, work->from_cpu, work->bytes);
+	const struct timespec nap = {0, 100000};
+
+	if (work->fault)
+		return;
+	while (work->within && !fakecuda_sm_take())
+		nanosleep(&nap, NULL);
+	memmove(work->to_cpu, work->from_cpu, work->bytes);
+	if (work->within)
+		fakecuda_sm_give(1);
 }
 
 static void copy_end(struct fake_work *work)
@@ -35,6 +43,14 @@ static void copy_end(struct fake_work *work)
 		return;
 	fake_span_use(work->addr, work->bytes, -1);
 	fake_span_use(work->from, work->bytes, -1);
+}
+
+static int within_device(cuda_ptr dst, cuda_ptr src)
+{
+	const struct fake_range *to = fake_range_find(dst), *from = fake_range_find(src);
+
+	return to && from && to->kind < FAKE_HOST && from->kind < FAKE_HOST &&
+	       to->device == from->device;
 }
 
 /*
@@ -62,6 +78,7 @@ static cuda_result copy_push(cuda_stream stream, cuda_ptr dst, cuda_ptr src, siz
 	work->addr = dst;
 	work->from = src;
 	work->bytes = bytes;
+	work->within = within_device(dst, src);
 	work->to_cpu = fake_shadow(dst);
 	work->from_cpu = fake_shadow(src);
 	if (to == FAKE_SPAN_BAD || from == FAKE_SPAN_BAD) {

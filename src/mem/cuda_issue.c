@@ -9,6 +9,7 @@
 struct issue {
 	const struct sys_cuda *api;
 	cuda_stream stream;
+	uint8_t *bounce;   /* MEM_BOUNCE_BYTES of pinned memory through which bytes go, or NULL */
 	cuda_result fatal; /* the error that made the device unusable, or CUDA_OK */
 };
 
@@ -21,11 +22,34 @@ struct run {
 	uint64_t bytes;
 };
 
+/* Copies from `from` to `to`, both GPU memory, through the bounce buffer. One buffer is enough,
+ * because the stream keeps the order of the parts. */
+static cuda_result bounce_bytes(const struct issue *issue, cuda_ptr to, cuda_ptr from,
+				uint64_t bytes)
+{
+	cuda_ptr between = (uintptr_t)issue->bounce;
+	cuda_result result = CUDA_OK;
+
+	while (bytes && result == CUDA_OK) {
+		uint64_t part = bytes < MEM_BOUNCE_BYTES ? bytes : MEM_BOUNCE_BYTES;
+
+		result = issue->api->copy_async(between, from, part, issue->stream);
+		if (result == CUDA_OK)
+			result = issue->api->copy_async(to, between, part, issue->stream);
+		to += part;
+		from += part;
+		bytes -= part;
+	}
+	return result;
+}
+
 static cuda_result copy_bytes(const struct issue *issue, const struct mem_copy *copy, void *slot,
 			      void *memory, uint64_t bytes)
 {
 	cuda_ptr host = (uintptr_t)slot, gpu = (uintptr_t)memory;
 
+	if (issue->bounce)
+		return bounce_bytes(issue, gpu, host, bytes);
 	return copy->to_slot ? issue->api->copy_async(host, gpu, bytes, issue->stream)
 			     : issue->api->copy_async(gpu, host, bytes, issue->stream);
 }
@@ -175,9 +199,10 @@ uint32_t mem_issue_calls(struct mem_copy *first, uint32_t enough)
 	return calls;
 }
 
-cuda_result mem_issue_copies(const struct sys_cuda *api, cuda_stream stream, struct mem_copy *first)
+cuda_result mem_issue_copies(const struct sys_cuda *api, cuda_stream stream, void *bounce,
+			     struct mem_copy *first)
 {
-	struct issue issue = {api, stream, CUDA_OK};
+	struct issue issue = {api, stream, bounce, CUDA_OK};
 	struct run run = {0};
 
 	for (struct mem_copy *copy = first; copy; copy = copy->next) {

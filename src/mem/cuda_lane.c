@@ -3,6 +3,7 @@
  * that do not begin, and ends groups in order. */
 #include "mem/cuda_lane.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -74,8 +75,9 @@ tcpx_status mem_lane_open(struct cuda_lane *lane, const struct sys_cuda *api,
 	return TCPX_OK;
 }
 
-int mem_lane_moves(struct cuda_lane *lane)
+int mem_lane_moves(struct cuda_lane *lane, void *bounce)
 {
+	lane->bounce = lane->launcher.kernels ? bounce : NULL;
 	lane->engine_calls = MOVE_CALLS;
 	lane->group_bytes = lane->first_bytes = MOVE_BYTES;
 	lane->launcher.move_blocks = (uint32_t)config_u64(CONFIG_GPU_SMS);
@@ -127,11 +129,23 @@ static void group_flag(struct cuda_lane *lane, struct cuda_group *group, struct 
 	group->flagged = result == CUDA_OK;
 }
 
+/* Whether a copy of the group may be within the GPU's own memory, in a lane with a kernel. The
+ * driver makes such a copy by a kernel of its own, which needs room on an SM and is not started
+ * before kernels of the same priority that wait for room. It cannot be aborted. */
+static bool group_is_near(const struct cuda_lane *lane, const struct cuda_group *group)
+{
+	for (const struct mem_copy *copy = group->first; copy; copy = copy->next)
+		if (copy->near)
+			return lane->bounce != NULL;
+	return false;
+}
+
 /* Issues the group's copies to the copy engine in the stream of `way`, and after them the write of
- * the group's number. */
+ * the group's number. Copies within the GPU's memory go through host memory. */
 static void group_engine(struct cuda_lane *lane, struct cuda_group *group, struct lane_stream *way)
 {
-	cuda_result result = mem_issue_copies(lane->api, way->stream, group->first);
+	void *bounce = group_is_near(lane, group) ? lane->bounce : NULL;
+	cuda_result result = mem_issue_copies(lane->api, way->stream, bounce, group->first);
 
 	if (result != CUDA_OK)
 		lane->fatal = result;
@@ -147,7 +161,7 @@ static struct cuda_launch *lane_launch(struct cuda_lane *lane)
 }
 
 /* Removes the next group of copies from the queue and issues it. Uses the kernels if the copy
- * engine would need many calls, or if TCPX_GPU_COPY=kernel. */
+ * engine would need many calls or host memory, or if TCPX_GPU_COPY=kernel. */
 static void group_issue(struct cuda_lane *lane, int64_t now_ns)
 {
 	struct cuda_group *group = &lane->under[(lane->oldest + lane->nunder) % CUDA_LANE_GROUPS];
@@ -159,7 +173,7 @@ static void group_issue(struct cuda_lane *lane, int64_t now_ns)
 	group->first =
 		mem_queue_group(&lane->queue, lane->nunder ? lane->group_bytes : lane->first_bytes,
 				launch ? MEM_LAUNCH_PIECES : GROUP_CALLS);
-	if (lane->copies != CONFIG_COPIES_KERNEL)
+	if (lane->copies != CONFIG_COPIES_KERNEL && !group_is_near(lane, group))
 		calls = mem_issue_calls(group->first, lane->launcher.move_blocks
 							      ? lane->engine_calls + 1
 							      : UINT32_MAX);

@@ -60,6 +60,9 @@ struct cuda_lane {
 	/* most bytes of a group that is issued while no other group is under way */
 	uint64_t first_bytes;
 	uint32_t engine_calls; /* up to this many copy-engine calls cost less than a launch */
+	/* MEM_BOUNCE_BYTES of pinned memory for moves within the GPU's memory that no kernel makes.
+	 * NULL: the lane has no kernel, and the driver's own copies make such moves. */
+	void *bounce;
 	struct lane_stream engine, kernel;
 	struct cuda_launcher launcher;
 	struct cuda_group under[CUDA_LANE_GROUPS];
@@ -91,9 +94,9 @@ extern int64_t mem_lane_patience_ns;
 tcpx_status mem_lane_open(struct cuda_lane *lane, const struct sys_cuda *api,
 			  const struct mem_cuda_kernels *kernels, void *memory, cuda_ptr memory_at,
 			  _Atomic uint32_t *pending, int priority);
-/* Changes an opened lane to one for moves. Returns 1 if the lane has a kernel for lists of
- * pieces. */
-int mem_lane_moves(struct cuda_lane *lane);
+/* Changes an opened lane to one for moves. `bounce` is MEM_BOUNCE_BYTES of pinned memory. Returns 1
+ * if the lane has a kernel for lists of pieces. */
+int mem_lane_moves(struct cuda_lane *lane, void *bounce);
 /* If nothing is under way in the lane, calls the driver once per stream, without effect, because
  * the driver's first call after an idle time is slow. */
 void mem_lane_warm(struct cuda_lane *lane);

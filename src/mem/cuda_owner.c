@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/error.h"
+#include "mem/cuda_issue.h"
 #include "mem/cuda_kind.h"
 #include "mem/cuda_lane.h"
 #include "sys/cpu.h"
@@ -152,7 +153,7 @@ static int owner_kernels(struct cuda_owner *owner)
 }
 
 /* Opens all lanes, with the copy kernels if these can be loaded. All lanes share one allocation of
- * mapped host memory. */
+ * mapped host memory, with the bounce buffer at its end. */
 static tcpx_status lanes_open(struct cuda_owner *owner, int priority)
 {
 	int with = owner_kernels(owner);
@@ -160,7 +161,7 @@ static tcpx_status lanes_open(struct cuda_owner *owner, int priority)
 	tcpx_status status = TCPX_OK;
 	cuda_ptr mapped_at = 0;
 
-	owner->mapped_bytes = CUDA_LANES * bytes;
+	owner->mapped_bytes = CUDA_LANES * bytes + (with ? MEM_BOUNCE_BYTES : 0);
 	owner->mapped = mem_cuda_slot_alloc(owner->mapped_bytes, owner->device);
 	if (!owner->mapped)
 		return error_last()->status;
@@ -172,7 +173,9 @@ static tcpx_status lanes_open(struct cuda_owner *owner, int priority)
 				       with ? &owner->kernels : NULL, owner->mapped + at,
 				       mapped_at + at, &owner->pending, priority);
 		if (i == CUDA_LANE_MOVE)
-			atomic_store(&owner->lists, mem_lane_moves(&owner->lanes[i]));
+			atomic_store(&owner->lists,
+				     mem_lane_moves(&owner->lanes[i],
+						    owner->mapped + CUDA_LANES * bytes));
 	}
 	return status;
 }

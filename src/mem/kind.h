@@ -35,6 +35,7 @@ struct mem_copy {
 	const struct mem_piece *pieces;
 	uint32_t npieces;
 	uint32_t device;
+	int near;      /* move only: 1 if a source may be memory of the device itself */
 	int vanishing; /* 1: system calls copy; the status is ERR_INVALID if a piece is unmapped */
 	/* Called once when the copy has ended, on any thread; must be short. */
 	void (*done)(struct mem_copy *copy, tcpx_status status);
@@ -100,8 +101,9 @@ struct mem_kind {
 	tcpx_status (*share)(struct mem_share *share);
 	/* Like `commit`, but from offset `slot` of `from`; if `from` is NULL, address `slot`. */
 	tcpx_status (*move)(struct mem_copy *copy);
-	/* Returns the mapping's address on the device; 0 if it is not open there. Any thread. */
-	uint64_t (*mapped_at)(const struct mem_mapping *mapping, uint32_t device);
+	/* Returns the mapping's address on the device; 0 if it is not open there. *out_near is 1 if
+	 * it is memory of the device itself. Any thread. */
+	uint64_t (*mapped_at)(const struct mem_mapping *mapping, uint32_t device, int *out_near);
 	/* Wakes an idle thread of the device, because copies (into slots if `to_slot` is 1) will
 	 * follow within a millisecond. NULL if no thread needs this. Any thread, under any lock. */
 	void (*rouse)(uint32_t device, int to_slot);
