@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -420,15 +421,21 @@ static void path_expand(const char *pattern, unsigned number, char *out, size_t 
 		snprintf(out + len, cap - len, ".%u", number);
 }
 
-/* Creates a file that does not exist yet, trying up to NAMES_MAX names. Returns 0, or -1 with
- * errno. */
+/* Creates a file that does not exist yet, trying up to NAMES_MAX names. Opens a character device as
+ * it is. Returns 0, or -1 with errno. */
 static int file_create(const char *pattern)
 {
+	struct stat st;
+
 	for (unsigned i = 1; i <= NAMES_MAX; i++) {
 		path_expand(pattern, i, rec.path, sizeof(rec.path));
 		rec.fd = open(rec.path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 		if (rec.fd >= 0 || errno != EEXIST)
 			break;
+		if (!stat(rec.path, &st) && S_ISCHR(st.st_mode)) {
+			rec.fd = open(rec.path, O_WRONLY | O_CLOEXEC);
+			break;
+		}
 	}
 	return rec.fd < 0 ? -1 : 0;
 }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """tcpx trace over the emulator: the case of the two NICs, what each verb says, what run does."""
+import glob
 import json
 import os
 import pathlib
@@ -208,6 +209,7 @@ def test_a_tracer_without_its_plugin_refuses(build, tmp_path): # noqa: F811
 def test_a_program_runs_without_its_trace(build, path): # noqa: F811
     done = program(build, TCPX_TRACE=path, TCPX_TRACE_PLUGIN=str(build / EMU))
     assert done.returncode == 0, done.stderr
+    assert not path or not glob.glob(path + ".*"), "a device is written to as it is"
 
 
 def test_the_library_goes_on_without_its_trace(tool):
