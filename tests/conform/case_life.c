@@ -6,6 +6,7 @@
 
 #include "conform.h"
 #include "engine/session/calls.h"
+#include "in_child.h"
 #include "runtime_refs.h"
 
 #define RW (TCPX_RIGHT_READ | TCPX_RIGHT_WRITE)
@@ -22,8 +23,19 @@ static int entries(const char *path)
 	return count;
 }
 
-static void in_child(struct env *env, tcpx_request request, const tcpx_segment *segment)
+struct forked {
+	struct env *env;
+	tcpx_request request;
+	const tcpx_segment *segment;
+};
+
+/* In the child: every call is refused. */
+static void calls_in_child(void *arg)
 {
+	const struct forked *forked = arg;
+	struct env *env = forked->env;
+	const tcpx_segment *segment = forked->segment;
+	tcpx_request request = forked->request;
 	tcpx_counters counters = {.sz = sizeof(counters)};
 	tcpx_peer_info info = {.sz = sizeof(info)};
 	uint8_t bytes[TCPX_INFO_MAX_BYTES];
@@ -71,9 +83,7 @@ static void case_fork(struct env *env)
 {
 	tcpx_segment segment = {.length = MIB};
 	tcpx_request request;
-	int status = 0;
 	struct buf buf;
-	pid_t pid;
 
 	buf_make(&buf, MIB, 0);
 	buf_fill(&buf, 0, MIB, 1, 0);
@@ -82,15 +92,7 @@ static void case_fork(struct env *env)
 	OK(tcpx_request_prepare(env->session, env->peer, TCPX_OP_WRITE, &segment, 1, NULL,
 				&request));
 	OK(tcpx_request_post(env->session, request));
-	fflush(NULL);
-	pid = fork();
-	CHECK(pid >= 0);
-	if (pid == 0) {
-		in_child(env, request, &segment);
-		_exit(0);
-	}
-	CHECK(waitpid(pid, &status, 0) == pid);
-	CHECK_EQ(status, 0);
+	CHECK_EQ(in_child(calls_in_child, &(struct forked){env, request, &segment}), 0);
 	OK(near_wait(env, request, NULL)); /* the parent goes on */
 	for (int i = 0; i < 5; i++) {
 		OK(tcpx_request_post(env->session, request));
@@ -99,44 +101,39 @@ static void case_fork(struct env *env)
 	CHECK_EQ(far_pattern(env, 0, 0, MIB, 1, 0), -1);
 }
 
+/* In the child: a session of its own, connected to itself. */
+static void own_session(void *arg)
+{
+	struct env *env = arg;
+	TCPX_OPTS(tcpx_session_opts, opts, .plugin = ""); /* no plugin survives */
+	tcpx_segment segment = {.length = 8};
+	uint8_t data[8] = {1, 2, 3, 4, 5, 6, 7, 8}, back[8] = {0};
+	uint8_t info[TCPX_INFO_MAX_BYTES], token[TCPX_TOKEN_BYTES];
+	tcpx_region remote;
+	uint16_t port;
+	size_t len;
+
+	env->session = NULL;
+	OK(tcpx_session_open(&opts, &env->session));
+	OK(tcpx_session_listen(env->session, NULL, &port));
+	OK(tcpx_session_info(env->session, info, sizeof(info), &len));
+	OK(tcpx_session_connect(env->session, info, len, NULL, &env->peer));
+	segment.local = near_host(env, data, 8, 0);
+	remote = near_host(env, back, 8, RW);
+	OK(tcpx_region_export(env->session, remote, token));
+	OK(tcpx_region_import(env->session, env->peer, token, sizeof(token), &segment.remote));
+	OK(near_run(env, TCPX_OP_WRITE, &segment, 1, NULL));
+	CHECK(memcmp(data, back, 8) == 0);
+	tcpx_session_close(env->session);
+}
+
 /* A child may open a session of its own. */
 static void case_fork_own_session(struct env *env)
 {
-	int status = 0;
-	pid_t pid;
-
 #if defined(__SANITIZE_THREAD__)
 	return; /* it allows no new threads in a child of a process with threads */
 #endif
-	fflush(NULL);
-	pid = fork();
-	CHECK(pid >= 0);
-	if (pid == 0) {
-		TCPX_OPTS(tcpx_session_opts, opts, .plugin = ""); /* no plugin survives */
-		tcpx_segment segment = {.length = 8};
-		uint8_t data[8] = {1, 2, 3, 4, 5, 6, 7, 8}, back[8] = {0};
-		uint8_t info[TCPX_INFO_MAX_BYTES], token[TCPX_TOKEN_BYTES];
-		tcpx_region remote;
-		uint16_t port;
-		size_t len;
-
-		env->session = NULL;
-		OK(tcpx_session_open(&opts, &env->session));
-		OK(tcpx_session_listen(env->session, NULL, &port));
-		OK(tcpx_session_info(env->session, info, sizeof(info), &len));
-		OK(tcpx_session_connect(env->session, info, len, NULL, &env->peer));
-		segment.local = near_host(env, data, 8, 0);
-		remote = near_host(env, back, 8, RW);
-		OK(tcpx_region_export(env->session, remote, token));
-		OK(tcpx_region_import(env->session, env->peer, token, sizeof(token),
-				      &segment.remote));
-		OK(near_run(env, TCPX_OP_WRITE, &segment, 1, NULL));
-		CHECK(memcmp(data, back, 8) == 0);
-		tcpx_session_close(env->session);
-		_exit(0);
-	}
-	CHECK(waitpid(pid, &status, 0) == pid);
-	CHECK_EQ(status, 0);
+	CHECK_EQ(in_child(own_session, env), 0);
 	OK(tcpx_notify_send(env->session, env->peer, "x", 1));
 }
 

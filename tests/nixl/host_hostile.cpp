@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "host.hpp"
+#include "in_child.h"
 
 // The link is another one, and what descriptors pointed to was unloaded: a post asks neither.
 static void posted_after_unload()
@@ -249,29 +250,29 @@ static void refused_then_taken()
 	kill(far.pid, SIGCONT); // it lets go of the memory
 }
 
-// Everything fails in a forked child, and hangs nowhere; the parent goes on.
+// Everything fails in a forked child, and hangs nowhere.
+static void calls_in_child(void *arg)
+{
+	couple &both = *static_cast<couple *>(arg);
+	nixlBackendMD *meta = nullptr;
+	notif_list_t some;
+
+	IS(both.post(), NIXL_ERR_BACKEND);
+	IS(both.near.core->getNotifs(some), NIXL_ERR_BACKEND);
+	IS(both.near.core->genNotif("far", "x"), NIXL_ERR_BACKEND);
+	IS(both.near.core->registerMem({both.source.at(), 8, 0, ""}, DRAM_SEG, meta),
+	   NIXL_ERR_BACKEND);
+	CHECK(both.near.core->connect("far") != NIXL_SUCCESS);
+	IS(both.near.core->releaseReqH(both.request), NIXL_SUCCESS);
+}
+
+// The parent goes on.
 static void forked()
 {
 	couple both;
-	int status = -1;
 
 	IS(both.move(), NIXL_SUCCESS);
-	const pid_t child = fork();
-	if (!child) {
-		nixlBackendMD *meta = nullptr;
-		notif_list_t some;
-
-		IS(both.post(), NIXL_ERR_BACKEND);
-		IS(both.near.core->getNotifs(some), NIXL_ERR_BACKEND);
-		IS(both.near.core->genNotif("far", "x"), NIXL_ERR_BACKEND);
-		IS(both.near.core->registerMem({both.source.at(), 8, 0, ""}, DRAM_SEG, meta),
-		   NIXL_ERR_BACKEND);
-		CHECK(both.near.core->connect("far") != NIXL_SUCCESS);
-		IS(both.near.core->releaseReqH(both.request), NIXL_SUCCESS);
-		_exit(0);
-	}
-	CHECK(waitpid(child, &status, 0) == child);
-	CHECK(WIFEXITED(status) && !WEXITSTATUS(status));
+	CHECK(in_child(calls_in_child, &both) == 0);
 	IS(both.move(), NIXL_SUCCESS);
 	IS(both.near.core->releaseReqH(both.request), NIXL_SUCCESS);
 	IS(both.near.core->unloadMD(both.there), NIXL_SUCCESS);
