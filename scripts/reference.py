@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-STATUS = re.compile(r'^\tX\((\w+), (-?\d+), "([^"]*)", "([^"]*)"\)', re.M)
+STATUS = re.compile(r'^\tX\((\w+), (-?\d+), "([^"]*)",[\s\\]+"([^"]*)"\)', re.M)
 LOSSES = [(-1, "misuse of the call"), (-20, "resources of this process"), (-40, "one request"),
           (-60, "a channel"), (-70, "the peer"), (-90, "the session")]
 
@@ -89,7 +89,10 @@ def environment(tool):
 
 def errors():
     with open(os.path.join(TOP, "include/tcpx/types.h"), encoding="utf-8") as file:
-        rows = STATUS.findall(file.read())
+        text = file.read()
+    rows = STATUS.findall(text)
+    if len(rows) != len(re.findall(r"^\tX\(\w+, -?\d+, ", text, re.M)):
+        sys.exit("scripts/reference.py: a row of the status codes is not understood")
     out = [HEAD_ERRORS]
     for name, value, text, step in rows:
         for first, what in LOSSES:

@@ -57,7 +57,8 @@ extern "C" {
 	X(ERR_REMOTE_KEY, -43, "remote region unknown", "exchange a fresh token")                  \
 	X(ERR_REMOTE_RIGHTS, -44, "remote rights do not allow it",                                 \
 	  "the owner must register it with that right")                                            \
-	X(ERR_REMOTE_RANGE, -45, "outside the remote region", "check remote offset and length")    \
+	X(ERR_REMOTE_RANGE, -45, "outside the remote region",                                      \
+	  "check remote offset and length; with TCPX_LOG=info the owner's log has them")           \
 	X(ERR_REMOTE, -46, "failed at the peer", "look at the peer's log")                         \
 	X(ERR_CORRUPT, -47, "data corrupt", "check the network path and its cards")                \
 	X(ERR_DEREGISTERED, -48, "region deregistered", "keep regions until requests ended")       \

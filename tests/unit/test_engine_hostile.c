@@ -21,6 +21,15 @@ static void count_line(void *arg, enum tcpx_log_level level, const char *line)
 	lines++;
 }
 
+static _Atomic unsigned refusals; /* lines that name a piece that was refused */
+
+static void count_refusal(void *arg, enum tcpx_log_level level, const char *line)
+{
+	(void)arg;
+	if (level == TCPX_LOG_INFO && strstr(line, "may not write 8 bytes at offset "))
+		refusals++;
+}
+
 static tcpx_counters counters_now(void)
 {
 	tcpx_counters counters = {.sz = sizeof(counters)};
@@ -311,8 +320,8 @@ static void fences_of_all_channels(void **state)
 	raw_close(&raw);
 }
 
-/* Keys that were guessed, of a region that is gone, without the right, outside: refused and counted
- * each time, nothing is touched, the peer lives. */
+/* Keys that were guessed, of a region that is gone, without the right, outside: refused, counted
+ * and named in the log each time, nothing is touched, the peer lives. */
 static void accesses_are_refused_and_counted(void **state)
 {
 	TCPX_OPTS(tcpx_region_opts, opts, .rights = TCPX_RIGHT_READ);
@@ -344,6 +353,7 @@ static void accesses_are_refused_and_counted(void **state)
 	rows[3].offset = sizeof(memory) - 7;
 	rows[4].offset = UINT64_MAX - 3; /* offset and length wrap */
 	connect_raw();
+	tcpx_log_set(count_refusal, NULL, TCPX_LOG_INFO);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		struct frame frame = {.type = FRAME_DATA,
 				      .flags = FRAME_F_ACK,
@@ -357,6 +367,8 @@ static void accesses_are_refused_and_counted(void **state)
 		assert_true(raw_settle(&raw));
 		assert_int_equal(counters_now().remote_rejects, before + 1);
 	}
+	tcpx_log_set(NULL, NULL, TCPX_LOG_ERROR);
+	assert_int_equal(refusals, sizeof(rows) / sizeof(*rows));
 	for (size_t i = 0; i < sizeof(memory); i++)
 		assert_int_equal(memory[i], 0x77);
 	assert_true(raw.alive);

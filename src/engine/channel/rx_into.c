@@ -3,6 +3,7 @@
  * this end, or a buffer. */
 #include "engine/channel/rx_into.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,6 +44,22 @@ static bool rx_hold_region(struct chan_rx *rx, struct mem_region *region, uint64
 	return true;
 }
 
+tcpx_status rx_region_get(const struct engine_peer *peer, uint64_t key, uint64_t offset,
+			  uint64_t length, uint32_t right, struct mem_region **out_region)
+{
+	static struct log_limit limit;
+	tcpx_status status =
+		mem_region_access(peer->link.session->regions, identity_proven(&peer->who), key,
+				  offset, length, right, out_region);
+
+	if (status != TCPX_OK && log_allow(&limit, 10))
+		LOG_INFO("peer '%s' may not %s %" PRIu64 " bytes at offset %" PRIu64
+			 " of the region that it names: %s",
+			 peer->who.name, right == TCPX_RIGHT_READ ? "read" : "write", length,
+			 offset, error_status_text(status));
+	return status;
+}
+
 /* Adds one destination piece of the chunk: checks key, rights and range, and keeps the region in
  * use. Returns OK, or the status with which the chunk is refused. */
 static tcpx_status rx_add_piece(struct engine_chan *chan, uint64_t key, uint64_t offset,
@@ -59,9 +76,7 @@ static tcpx_status rx_add_piece(struct engine_chan *chan, uint64_t key, uint64_t
 		last->pieces++;
 		return TCPX_OK;
 	}
-	status = mem_region_access(chan->peer->link.session->regions,
-				   identity_proven(&chan->peer->who), key, offset, length,
-				   TCPX_RIGHT_WRITE, &region);
+	status = rx_region_get(chan->peer, key, offset, length, TCPX_RIGHT_WRITE, &region);
 	if (status != TCPX_OK)
 		return status;
 	rx->iov[rx->niov++] = (struct iovec){region_addr(region, offset), length};

@@ -15,5 +15,10 @@ tcpx_status rx_into(struct engine_chan *chan, const uint8_t *table);
 void rx_release(struct chan_rx *rx);
 /* Refuses the chunk: the rest of its payload goes to scratch, and `status` is the reason. */
 void rx_refuse(struct chan_rx *rx, tcpx_status status);
+/* Finds the region that a piece of a peer's WRITE or READ names, and checks range and `right`.
+ * *out_region is in use until mem_region_access_end(). Logs a refusal at the level INFO, since only
+ * this end knows which piece it was. */
+tcpx_status rx_region_get(const struct engine_peer *peer, uint64_t key, uint64_t offset,
+			  uint64_t length, uint32_t right, struct mem_region **out_region);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "engine/channel/rx_into.h"
 #include "engine/path/solo.h"
 #include "engine/path/paths.h"
 #include "wire/table.h"
@@ -88,9 +89,7 @@ static tcpx_status served_fill(struct engine_peer *peer, struct served *served,
 
 		if (!region || served->keys[served->nregions - 1] != key ||
 		    mem_region_access_more(region, offset, length, TCPX_RIGHT_READ) != TCPX_OK) {
-			status = mem_region_access(peer->link.session->regions,
-						   identity_proven(&peer->who), key, offset, length,
-						   TCPX_RIGHT_READ, &region);
+			status = rx_region_get(peer, key, offset, length, TCPX_RIGHT_READ, &region);
 			if (status != TCPX_OK)
 				return status;
 			served->keys[served->nregions] = key;
