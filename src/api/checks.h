@@ -35,6 +35,9 @@ void api_out_write(void *out, const void *from, size_t size);
  * sets the element's own sz. */
 void api_out_element(void *array, size_t index, size_t sz, const void *from, size_t size);
 
+/* Logs each unknown variable that has a near name, unless tcpx_option_unknown was called before. */
+void api_options_warn(void);
+
 /* Sets and returns ERR_INVALID for the argument called `name`, which is NULL. */
 tcpx_status api_null(const char *name);
 

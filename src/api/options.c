@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Public calls of include/tcpx/query.h that need no session: version, features, options. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include "api/checks.h"
 #include "base/bytes.h"
 #include "base/config.h"
+#include "base/error.h"
 #include "sys/crypto.h"
 
 #define TEXT_OF(x) #x
@@ -98,8 +100,24 @@ tcpx_status tcpx_option_parse(const char *name, const char *value, uint64_t *out
 	return config_check(name, value, out_value);
 }
 
+/* Whether unknown variables have been asked for, by a program that reports them, or are reported */
+static _Atomic int unknown_asked;
+
+void api_options_warn(void)
+{
+	const char *nearest;
+	char name[96];
+
+	if (atomic_load(&unknown_asked))
+		return;
+	for (uint32_t i = 0; tcpx_option_unknown(i, name, sizeof(name), &nearest) == TCPX_OK; i++)
+		if (*nearest) /* others may belong to another program, or to Kubernetes */
+			LOG_WARN("unknown variable %s; did you mean %s?", name, nearest);
+}
+
 tcpx_status tcpx_option_unknown(uint32_t index, char *name, size_t cap, const char **out_nearest)
 {
+	atomic_store(&unknown_asked, 1);
 	if (!name || !cap || !out_nearest)
 		return error_set(TCPX_ERR_INVALID, 0, "tcpx_option_unknown: %s",
 				 !name	? "name is NULL"

@@ -16,6 +16,7 @@ tcpx_status tcpx_session_open(const tcpx_session_opts *opts, tcpx_session **out_
 	status = api_opts("tcpx_session_opts", opts, sizeof(size_t), &copy, sizeof(copy));
 	if (status != TCPX_OK)
 		return status;
+	api_options_warn();
 	return engine_session_open(&copy, (struct engine_session **)out_session);
 }
 

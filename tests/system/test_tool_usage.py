@@ -168,6 +168,15 @@ def test_perf_and_serve_name_unknown_variables_once(tool, serve):
     assert "tcpx serve: " + line in serve(env=env).stop()[2]
 
 
+def test_the_library_names_near_variables_once(tool, tmp_path):
+    """In a program that does not ask for them; a name that is near none may be somebody else's."""
+    program = pathlib.Path(tool.path).resolve().parents[1] / "examples/queue_1000"
+    done = tool.run([program], env={"TCPX_CHANELS": "2", "TCPX_SERVICE_HOST": "10.0.0.1"})
+    assert done.returncode == 0, done.stderr
+    warnings = [row for row in done.stderr.splitlines() if "unknown variable" in row]
+    assert warnings == ["tcpx: WARN unknown variable TCPX_CHANELS; did you mean TCPX_CHANNELS?"]
+
+
 def test_info_json(tool, with_json):
     done = tool("info", "--json", "-", env={"TCPX_CHUNKBYTES": "1M"})
     document = json.loads(done.stdout)

@@ -318,6 +318,7 @@ static int serve_command(const struct cli_command *command, int argc, char **arg
 	struct serve_options o = {.port = PORT_UNSET};
 	tcpx_session *session;
 	tcpx_status status;
+	char text[256];
 	int first, rc = cli_parse(command, argc, argv, &o, &first);
 
 	if (rc != CLI_GO)
@@ -340,8 +341,10 @@ static int serve_command(const struct cli_command *command, int argc, char **arg
 		if (getppid() != parent || parent == 1)
 			return CLI_FAILED;
 	}
-	if (!o.die_with_parent) /* perf --loopback has said so already */
+	if (!o.die_with_parent)
 		cli_say_unknown();
+	else /* perf --loopback has said so already; who asks is not told by the library */
+		(void)cli_unknown(0, text, sizeof(text));
 	status = choose_rails(&o);
 	if (status == TCPX_OK && (o.ipv4 || o.ipv6))
 		status = keep_family(&o);
