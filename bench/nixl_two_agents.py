@@ -372,7 +372,7 @@ def table(o, rows, shapes):
                              for (name, one, _), values in rows.items()
                              if name == f"{op} {block}x{count}" and one == backend))
             if len(backends) > 1:
-                line.append(round(line[1] / line[4], 3))
+                line.append(round(line[1] / line[4], 6))
             lines.append(line)
     return {"title": "Two NIXL agents, one transfer at a time", "repetitions": o.repeat,
             "versions": versions(), "columns": columns, "rows": lines}

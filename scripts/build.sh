@@ -38,6 +38,10 @@ if [ -z "${QUIET:-}" ]; then
 	steps=$(ninja -C "$dir" -n 2>/dev/null | sed -nE '$s/^\[[0-9]+\/([0-9]+)\].*/\1/p')
 	[ "${steps:-0}" -lt 50 ] || echo "building ($steps files) ..."
 fi
+# On a terminal ninja shows how far it is, and what goes wrong.
+if [ -z "${QUIET:-}" ] && [ -t 1 ] && [ "${steps:-0}" -ge 50 ]; then
+	ninja -C "$dir" ${JOBS:+-j "$JOBS"} || exit 1
+fi
 if ! ninja -C "$dir" ${JOBS:+-j "$JOBS"} >"$dir/build.log" 2>&1; then
 	{
 		grep -A 4 -E 'error:|undefined reference|FAILED:|ERROR' "$dir/build.log" ||

@@ -10,8 +10,9 @@
 extern "C" {
 #endif
 
-/** One piece. SEND and RECV use the local half only. Offsets and length in bytes. It has no sz: a
- * list has many, and the layout never changes. */
+/** One piece. SEND and RECV use the local half only. Offsets and length in bytes. A piece of 0
+ * bytes moves nothing; its regions and its place in the local one are checked all the same. It has
+ * no sz: a list has many, and the layout never changes. */
 typedef struct tcpx_segment {
 	tcpx_region local;
 	uint64_t local_offset;
