@@ -421,21 +421,32 @@ static void path_expand(const char *pattern, unsigned number, char *out, size_t 
 		snprintf(out + len, cap - len, ".%u", number);
 }
 
+/* Opens a character device for writing. Returns -1, with EEXIST, if it is something else. */
+static int device_open(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	struct stat st;
+
+	if (fd >= 0 && !fstat(fd, &st) && S_ISCHR(st.st_mode) && !fcntl(fd, F_SETFL, 0))
+		return fd;
+	if (fd >= 0)
+		sys_fd_close(fd);
+	errno = EEXIST;
+	return -1;
+}
+
 /* Creates a file that does not exist yet, trying up to NAMES_MAX names. Opens a character device as
  * it is. Returns 0, or -1 with errno. */
 static int file_create(const char *pattern)
 {
-	struct stat st;
-
 	for (unsigned i = 1; i <= NAMES_MAX; i++) {
 		path_expand(pattern, i, rec.path, sizeof(rec.path));
 		rec.fd = open(rec.path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 		if (rec.fd >= 0 || errno != EEXIST)
 			break;
-		if (!stat(rec.path, &st) && S_ISCHR(st.st_mode)) {
-			rec.fd = open(rec.path, O_WRONLY | O_CLOEXEC);
+		rec.fd = device_open(rec.path);
+		if (rec.fd >= 0)
 			break;
-		}
 	}
 	return rec.fd < 0 ? -1 : 0;
 }
