@@ -102,7 +102,8 @@ enum config_type {
 	  "how GPU memory is copied: copy engine, kernel, or auto: a kernel if it is "             \
 	  "scattered")                                                                             \
 	X(GPU_SMS, "TCPX_GPU_SMS", "", COUNT, "16", 1, 64,                                         \
-	  "same host: most SMs that copy a list of pieces between GPUs, while it is copied")       \
+	  "same host: most SMs that copy pieces between GPUs or within one, while they are "       \
+	  "copied")                                                                                \
 	X(PERF, "TCPX_PERF", "UCCL_TCPX_PERF", BOOL, "0", 0, 1,                                    \
 	  "tools print the [PERF] lines, as with --perf-lines")                                    \
 	X(TRACE, "TCPX_TRACE", "", PATH, "", 0, 1000,                                              \

@@ -9,7 +9,7 @@
 struct issue {
 	const struct sys_cuda *api;
 	cuda_stream stream;
-	uint8_t *bounce;   /* MEM_BOUNCE_BYTES of pinned memory through which bytes go, or NULL */
+	uint8_t *bounce; /* MEM_BOUNCE_BYTES of pinned memory for copies within the GPU, or NULL */
 	cuda_result fatal; /* the error that made the device unusable, or CUDA_OK */
 };
 
@@ -48,7 +48,7 @@ static cuda_result copy_bytes(const struct issue *issue, const struct mem_copy *
 {
 	cuda_ptr host = (uintptr_t)slot, gpu = (uintptr_t)memory;
 
-	if (issue->bounce)
+	if (issue->bounce && copy->within)
 		return bounce_bytes(issue, gpu, host, bytes);
 	return copy->to_slot ? issue->api->copy_async(host, gpu, bytes, issue->stream)
 			     : issue->api->copy_async(gpu, host, bytes, issue->stream);

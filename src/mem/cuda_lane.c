@@ -131,11 +131,11 @@ static void group_flag(struct cuda_lane *lane, struct cuda_group *group, struct 
 
 /* Whether a copy of the group may be within the GPU's own memory, in a lane with a kernel. The
  * driver makes such a copy by a kernel of its own, which needs room on an SM and is not started
- * before kernels of the same priority that wait for room. It cannot be aborted. */
-static bool group_is_near(const struct cuda_lane *lane, const struct cuda_group *group)
+ * before kernels of the same or a higher priority that wait for room. It cannot be aborted. */
+static bool group_is_within(const struct cuda_lane *lane, const struct cuda_group *group)
 {
 	for (const struct mem_copy *copy = group->first; copy; copy = copy->next)
-		if (copy->near)
+		if (copy->within)
 			return lane->bounce != NULL;
 	return false;
 }
@@ -144,8 +144,7 @@ static bool group_is_near(const struct cuda_lane *lane, const struct cuda_group 
  * the group's number. Copies within the GPU's memory go through host memory. */
 static void group_engine(struct cuda_lane *lane, struct cuda_group *group, struct lane_stream *way)
 {
-	void *bounce = group_is_near(lane, group) ? lane->bounce : NULL;
-	cuda_result result = mem_issue_copies(lane->api, way->stream, bounce, group->first);
+	cuda_result result = mem_issue_copies(lane->api, way->stream, lane->bounce, group->first);
 
 	if (result != CUDA_OK)
 		lane->fatal = result;
@@ -173,7 +172,7 @@ static void group_issue(struct cuda_lane *lane, int64_t now_ns)
 	group->first =
 		mem_queue_group(&lane->queue, lane->nunder ? lane->group_bytes : lane->first_bytes,
 				launch ? MEM_LAUNCH_PIECES : GROUP_CALLS);
-	if (lane->copies != CONFIG_COPIES_KERNEL && !group_is_near(lane, group))
+	if (lane->copies != CONFIG_COPIES_KERNEL && !group_is_within(lane, group))
 		calls = mem_issue_calls(group->first, lane->launcher.move_blocks
 							      ? lane->engine_calls + 1
 							      : UINT32_MAX);

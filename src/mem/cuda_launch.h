@@ -24,7 +24,7 @@ struct cuda_launch {
 	};
 	cuda_ptr mark_at, pieces_at; /* device addresses of `mark` and `pieces` */
 	uint32_t serial;	     /* serial of the list (copy_abi.h) */
-	int busy; /* 1 until the owner thread knows that the stream has passed the list */
+	int busy; /* 1 until the stream has passed the list or is dead, as the owner thread knows */
 };
 
 struct cuda_launcher {

@@ -490,9 +490,9 @@ tcpx_status mem_cuda_share(struct mem_share *share)
 	return status;
 }
 
-uint64_t mem_cuda_mapped_at(const struct mem_mapping *mapping, uint32_t device, int *out_near)
+uint64_t mem_cuda_mapped_at(const struct mem_mapping *mapping, uint32_t device, int *out_within)
 {
-	*out_near = mapping->source == device;
+	*out_within = mapping->source == device;
 	return device < MEM_CUDA_DEVICES
 		       ? atomic_load_explicit(&mapping->base[device], memory_order_acquire)
 		       : 0;

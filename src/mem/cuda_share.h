@@ -12,8 +12,8 @@
 /* See mem_kind.share: queues the request for the sharing thread. */
 tcpx_status mem_cuda_share(struct mem_share *share);
 /* See mem_kind.mapped_at. Returns the address of the mapped region on the device, or 0 if the
- * mapping is not open there yet. *out_near is 1 if the memory is the device's own. */
-uint64_t mem_cuda_mapped_at(const struct mem_mapping *mapping, uint32_t device, int *out_near);
+ * mapping is not open there yet. *out_within is 1 if the memory is the device's own. */
+uint64_t mem_cuda_mapped_at(const struct mem_mapping *mapping, uint32_t device, int *out_within);
 /* Queues a move (mem_kind.move). If the mapping is not open on the device yet, the sharing thread
  * opens it before, which may take milliseconds. */
 tcpx_status mem_cuda_move(struct mem_copy *copy);

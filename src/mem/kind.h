@@ -35,7 +35,7 @@ struct mem_copy {
 	const struct mem_piece *pieces;
 	uint32_t npieces;
 	uint32_t device;
-	int near;      /* move only: 1 if a source may be memory of the device itself */
+	int within;    /* move only: 1 if pieces may be copied within the device's own memory */
 	int vanishing; /* 1: system calls copy; the status is ERR_INVALID if a piece is unmapped */
 	/* Called once when the copy has ended, on any thread; must be short. */
 	void (*done)(struct mem_copy *copy, tcpx_status status);
@@ -101,9 +101,9 @@ struct mem_kind {
 	tcpx_status (*share)(struct mem_share *share);
 	/* Like `commit`, but from offset `slot` of `from`; if `from` is NULL, address `slot`. */
 	tcpx_status (*move)(struct mem_copy *copy);
-	/* Returns the mapping's address on the device; 0 if it is not open there. *out_near is 1 if
-	 * it is memory of the device itself. Any thread. */
-	uint64_t (*mapped_at)(const struct mem_mapping *mapping, uint32_t device, int *out_near);
+	/* Returns the mapping's address on the device; 0 if it is not open there. *out_within is 1
+	 * if it is memory of the device itself. Any thread. */
+	uint64_t (*mapped_at)(const struct mem_mapping *mapping, uint32_t device, int *out_within);
 	/* Wakes an idle thread of the device, because copies (into slots if `to_slot` is 1) will
 	 * follow within a millisecond. NULL if no thread needs this. Any thread, under any lock. */
 	void (*rouse)(uint32_t device, int to_slot);
@@ -134,7 +134,7 @@ void mem_slot_free(void *slot, size_t bytes, uint32_t device);
 #define MEM_KIND_TEST ((enum tcpx_mem_kind)2)
 extern const struct mem_kind *mem_test_kind;
 
-/* Returns the table of a kind, or NULL if the kind is not in this build. */
+/* Returns the kind's table; NULL if the number is unknown, or MEM_KIND_TEST and there is none. */
 const struct mem_kind *mem_kind_get(enum tcpx_mem_kind kind);
 
 /* Number of sessions that poll busily. If not 0, the kinds' threads spin longer before a sleep. */

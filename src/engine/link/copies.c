@@ -215,10 +215,10 @@ static tcpx_status piece_add(struct stage_copies *copies, struct stage_part *par
 }
 
 /* Adds a piece to a move: the region's device copies `length` bytes from `source` to `dest`.
- * `source` is an offset in `mapping`, or an address if `mapping` is NULL. `near` is 1 if both are
+ * `source` is an offset in `mapping`, or an address if `mapping` is NULL. `within` is 1 if both are
  * memory of the device. */
 static tcpx_status move_add(struct stage_copies *copies, const struct mem_region *region,
-			    struct mem_mapping *mapping, int near, uint64_t source, void *dest,
+			    struct mem_mapping *mapping, int within, uint64_t source, void *dest,
 			    uint64_t length)
 {
 	const struct mem_copy *last = &copies->last->copy;
@@ -242,7 +242,7 @@ static tcpx_status move_add(struct stage_copies *copies, const struct mem_region
 		copies->sources[at] = source;
 	copies->part_bytes += length;
 	if (part)
-		part->copy.near |= near;
+		part->copy.within |= within;
 	return piece_add(copies, part, region, dest, length);
 }
 
@@ -250,12 +250,12 @@ tcpx_status copies_move(struct stage_copies *copies, const struct mem_region *re
 			uint64_t offset, uint64_t length, struct mem_mapping *mapping,
 			uint64_t from)
 {
-	int near;
-	uint64_t base = region->kind->mapped_at(mapping, region->device, &near);
+	int within;
+	uint64_t base = region->kind->mapped_at(mapping, region->device, &within);
 
 	/* If the device can access the mapping already, the source is given as an address, so
 	 * pieces of several mappings may share a part. */
-	return move_add(copies, region, base ? NULL : mapping, near, base + from,
+	return move_add(copies, region, base ? NULL : mapping, within, base + from,
 			region->base + offset, length);
 }
 
@@ -263,18 +263,18 @@ tcpx_status copies_move_out(struct stage_copies *copies, const struct mem_region
 			    uint64_t offset, uint64_t length, struct mem_mapping *mapping,
 			    uint64_t to)
 {
-	int near;
-	uint64_t base = region->kind->mapped_at(mapping, region->device, &near);
+	int within;
+	uint64_t base = region->kind->mapped_at(mapping, region->device, &within);
 
-	return move_add(copies, region, NULL, near, (uintptr_t)(region->base + offset),
+	return move_add(copies, region, NULL, within, (uintptr_t)(region->base + offset),
 			(void *)(uintptr_t)(base + to), length);
 }
 
 bool copies_mapped(const struct mem_region *region, const struct mem_mapping *mapping)
 {
-	int near;
+	int within;
 
-	return region->kind->mapped_at(mapping, region->device, &near) != 0;
+	return region->kind->mapped_at(mapping, region->device, &within) != 0;
 }
 
 tcpx_status copies_add(struct stage_copies *copies, const struct mem_region *region,
