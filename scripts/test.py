@@ -317,7 +317,8 @@ def run_pytest(suite, place, files, env, within=()):
         if broken is None:
             broken = case.find("error")
         if broken is not None:
-            tally.fail(name, tail(broken.text or broken.get("message") or ""))
+            said = (broken.get("message") or "").splitlines()
+            tally.fail(name, "\n".join(said[:1] + [tail(broken.text or "")]))
         elif skipped is not None:
             tally.skip(name, skipped.get("message") or "")
         else:

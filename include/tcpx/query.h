@@ -57,8 +57,8 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_option_parse(const char *name, const c
 						       uint64_t *out_value);
 
 /** Unknown TCPX_* or UCCL_TCPX_* variable number index of the environment, with the nearest known
- * name, or "" if none is near. If nothing has called this before the first session is opened, that
- * logs a warning for each variable with a near name; a program that calls this reports them itself.
+ * name, or "" if none is near. The first session that is opened logs a warning for each variable
+ * with a near name, unless this was called before: a program that calls it reports them itself.
  * @return TCPX_OK; ERR_NOT_FOUND past the end. @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_option_unknown(uint32_t index, char *name, size_t cap,
 							 const char **out_nearest);

@@ -108,7 +108,7 @@ void api_options_warn(void)
 	const char *nearest;
 	char name[96];
 
-	if (atomic_load(&unknown_asked))
+	if (atomic_exchange(&unknown_asked, 1))
 		return;
 	for (uint32_t i = 0; tcpx_option_unknown(i, name, sizeof(name), &nearest) == TCPX_OK; i++)
 		if (*nearest) /* others may belong to another program, or to Kubernetes */
@@ -117,12 +117,12 @@ void api_options_warn(void)
 
 tcpx_status tcpx_option_unknown(uint32_t index, char *name, size_t cap, const char **out_nearest)
 {
-	atomic_store(&unknown_asked, 1);
 	if (!name || !cap || !out_nearest)
 		return error_set(TCPX_ERR_INVALID, 0, "tcpx_option_unknown: %s",
 				 !name	? "name is NULL"
 				 : !cap ? "cap is 0"
 					: "out_nearest is NULL");
+	atomic_store(&unknown_asked, 1);
 	for (char **entry = environ; entry && *entry; entry++) {
 		size_t len = strcspn(*entry, "=");
 

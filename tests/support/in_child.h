@@ -16,7 +16,7 @@
 #else
 #define IN_CHILD_TRIES 1
 #endif
-#define IN_CHILD_SECONDS 16 /* a guard; all tries are within a case's own guard */
+#define IN_CHILD_SECONDS (80 / IN_CHILD_TRIES) /* a guard; all tries are within a case's own */
 
 /* Returns the child's wait status, which is 0 if the function returned, or -1 without a child. The
  * child ends with its parent, and by SIGALRM if it hangs. */
@@ -38,7 +38,10 @@ static inline int in_child(void (*run)(void *arg), void *arg)
 		}
 		if (pid < 0 || waitpid(pid, &status, 0) != pid)
 			return -1;
-	} while (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM && --tries);
+		if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGALRM)
+			break;
+		fprintf(stderr, "a forked child hung for %d s\n", IN_CHILD_SECONDS);
+	} while (--tries);
 	return status;
 }
 

@@ -26,6 +26,7 @@ SMALL = ["--size", "64K", "--iters", "4", "--working-set", "1M", "--timeout", "6
 def hang_guard():
     """Fails a test that hangs, so that the others still run."""
     def hung(*_):
+        signal.alarm(TEST_HANG) # what ends the test may hang, too
         raise AssertionError(f"the test has not ended after {TEST_HANG} s")
 
     signal.signal(signal.SIGALRM, hung)
