@@ -28,7 +28,7 @@
 static _Thread_local struct {
 	int64_t called_ns, received_ns;
 	uint32_t calls;
-	bool keeps;	/* this thread keeps priority channels */
+	bool keeps; /* it has received since a poll last found something, and may keep channels */
 	bool receiving; /* a receive is under way */
 } loop;
 

@@ -52,7 +52,7 @@ tcpx_status rx_region_get(const struct engine_peer *peer, uint64_t key, uint64_t
 		mem_region_access(peer->link.session->regions, identity_proven(&peer->who), key,
 				  offset, length, right, out_region);
 
-	if (status != TCPX_OK && log_allow(&limit, 10))
+	if (status != TCPX_OK && log_level >= TCPX_LOG_INFO && log_allow(&limit, 10))
 		LOG_INFO("peer '%s' may not %s %" PRIu64 " bytes at offset %" PRIu64
 			 " of the region that it names: %s",
 			 peer->who.name, right == TCPX_RIGHT_READ ? "read" : "write", length,

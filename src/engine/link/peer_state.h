@@ -19,7 +19,7 @@ struct reconnect_target;
 
 /* Whether and how the peer counts as an inbound peer of the session: peer/inbound.h. */
 struct peer_inbound {
-	bool live; /* the peer is counted in session_inbound.live */
+	bool live; /* the peer is inbound; session_inbound.live counts it until it dies */
 	uint64_t source;
 	struct list_node half, dead; /* entries in session_inbound.half and session_inbound.dead */
 };

@@ -140,7 +140,7 @@ struct turn {
 /* Lets other threads use the core, since the worker may wait for one of them. A yield gives the
  * whole time slice away: if every round yielded while other threads spin, a round would take 30 ms.
  * So the worker polls for POLL_NS between two yields. For CROWDED_NS after a yield that took long,
- * the worker sleeps briefly instead of yielding, for which the scheduler compensates it. */
+ * the worker sleeps briefly: the scheduler runs a thread that slept before one that yielded. */
 static void let_others_run(struct turn *turn)
 {
 	const struct timespec moment = {0, MOMENT_NS};

@@ -248,9 +248,9 @@ static void peer_end(struct engine_peer *peer, const tcpx_error *error)
 			   status == TCPX_ERR_PEER_RESTARTED ? TCPX_EVENT_PEER_RESTARTED
 							     : TCPX_EVENT_PEER_DOWN,
 			   status, 0);
-	/* Forget the peer at once if the application cannot ask for it: it was accepted and not
-	 * exposed, it is hidden, or it was made for another peer's handle. Other dead peers are
-	 * kept. */
+	/* Forget the peer at once if the application does not have its handle: it was accepted and
+	 * not exposed (a hidden peer, too), or it was made for another peer's handle, and is kept
+	 * there. Others are kept for queries; of the accepted ones, only the newest. */
 	if ((!exposed && !peer->dialler) || unknown || peer->reconnect.successor)
 		peer_forget(peer);
 	else if (!peer->dialler)
