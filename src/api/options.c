@@ -100,7 +100,7 @@ tcpx_status tcpx_option_parse(const char *name, const char *value, uint64_t *out
 	return config_check(name, value, out_value);
 }
 
-/* Whether unknown variables have been asked for, by a program that reports them, or are reported */
+/* 1 once unknown variables are reported: by a program that asked for them, or by a warning. */
 static _Atomic int unknown_asked;
 
 void api_options_warn(void)

@@ -169,7 +169,7 @@ static void issue_run(struct issue *issue, struct run *run)
 static int run_grow(struct run *run, struct mem_copy *copy)
 {
 	if (!run->first || copy->npieces != 1 || copy->sources ||
-	    (uint8_t *)copy->slot != run->slot + run->bytes ||
+	    copy->within != run->first->within || (uint8_t *)copy->slot != run->slot + run->bytes ||
 	    (uint8_t *)copy->pieces->addr != run->memory + run->bytes)
 		return 0;
 	run->last = copy;
