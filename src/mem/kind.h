@@ -134,7 +134,7 @@ void mem_slot_free(void *slot, size_t bytes, uint32_t device);
 #define MEM_KIND_TEST ((enum tcpx_mem_kind)2)
 extern const struct mem_kind *mem_test_kind;
 
-/* Returns the kind's table; NULL if the number is unknown, or MEM_KIND_TEST and there is none. */
+/* Returns the table of a kind, or NULL if the kind is unknown or is a test kind that is not set. */
 const struct mem_kind *mem_kind_get(enum tcpx_mem_kind kind);
 
 /* Number of sessions that poll busily. If not 0, the kinds' threads spin longer before a sleep. */

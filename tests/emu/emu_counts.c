@@ -126,8 +126,8 @@ static void *beside_main(void *arg)
 	return NULL;
 }
 
-/* An empty message is counted in the first call that tests it: before or behind the other thread's
- * look, or between its look and its sleep. */
+/* The first call that tests an empty message counts it. That call may come before the other thread
+ * checks for work, after the check, or between the check and the sleep. */
 static void beside(void *arg)
 {
 	static struct beside beside;

@@ -343,7 +343,7 @@ static int serve_command(const struct cli_command *command, int argc, char **arg
 	}
 	if (!o.die_with_parent)
 		cli_say_unknown();
-	else /* perf --loopback has said so already; who asks is not told by the library */
+	else /* perf --loopback has reported them; the library then stays silent */
 		(void)cli_unknown(0, text, sizeof(text));
 	status = choose_rails(&o);
 	if (status == TCPX_OK && (o.ipv4 || o.ipv6))

@@ -143,7 +143,7 @@ static void channel_open(struct channel *c)
 		if (!c->receives)
 			must((net->accept)(c->listener, &c->receives, &device), "accept");
 		in_time("setup");
-		usleep(500); /* a plugin has no event for this, and calls without a pause are T06 */
+		usleep(500); /* no event tells progress; T06 forbids calls without a pause */
 	}
 	if (posix_memalign((void **)&c->out, 4096, ROOM) ||
 	    posix_memalign((void **)&c->in, 4096, (size_t)WINDOW * ROOM))
