@@ -51,8 +51,8 @@ def options():
     p.add_argument("--param", action="append", default=[], metavar="KEY=VALUE",
                    help="init parameter of TCPX")
     p.add_argument("--json", metavar="FILE", help="all values")
-    p.add_argument("--store", nargs="?", const="nixl-kv", metavar="TABLE",
-                   help="keep the medians in bench/results, as this table [nixl-kv]")
+    p.add_argument("--store", action="store_true", help="keep the results in bench/results")
+    p.add_argument("--table", default="nixl-kv", help="of --store: its name there [nixl-kv]")
     return p.parse_args()
 
 
@@ -311,6 +311,36 @@ def text_of(key):
     return f"{op} {count} x {block >> 10} KiB"
 
 
+def tables(o, rows):
+    """What --store keeps: times and rates of the requests, and times of the registration."""
+    rest = f", after {o.gap_ms:g} ms of rest" if o.gap_ms else ""
+    kept = {o.table: {
+        "title": f"Paged KV cache through NIXL, {o.depth} in flight{rest}",
+        "repetitions": o.repeat,
+        "columns": store.columns("request, path, backend", "GB/s", 2) +
+                   store.columns("", "ms", 3)[1:] +
+                   [{"name": "CPU of both ends", "unit": "s/GB", "digits": 2}],
+        "rows": []},
+        f"{o.table}-register": {
+        "title": f"Registering {o.layers} tensors through NIXL, the slower end",
+        "repetitions": o.repeat,
+        "columns": store.columns("path, backend", "ms", 1),
+        "rows": []}}
+    for (key, path, backend), values in sorted(rows.items()):
+        if key[0] == "register":
+            kept[f"{o.table}-register"]["rows"].append(
+                [f"{path} {backend}", *store.spread([v["ms"] for v in values])])
+            continue
+        cells = store.spread([v["GBps"] for v in values])
+        if key[0] != "copy":
+            cells += store.spread([v["us"] for v in values], 1e-3)
+            cells.append(round(statistics.median(v["cpu_s_per_GB"] for v in values), 6))
+        else:
+            cells += [None] * 4
+        kept[o.table]["rows"].append([f"{text_of(key)} {path} {backend}", *cells])
+    return kept
+
+
 def main():
     o = options()
     shapes = [(size_of(block), int(count)) for block, _, count in
@@ -318,7 +348,7 @@ def main():
     largest = max(-(-count // o.layers) * block for block, count in shapes) * o.cache
     unit = max(block for block, _ in shapes)
     layer_bytes = -(-largest // unit) * unit
-    rows, failed = {}, 0
+    rows, failed, began = {}, 0, time.monotonic()
     for repeat in range(o.repeat):
         for path in o.path.split(","):
             for backend in o.backend.split(","):
@@ -326,6 +356,8 @@ def main():
                 failed += got is None
                 for key, value in (got or {}).items():
                     rows.setdefault((key, path, backend), []).append(value)
+                print(f"nixl_kv.py: repetition {repeat + 1} of {o.repeat}, {path}, {backend}: "
+                      f"{time.monotonic() - began:.0f} s after the start", file=sys.stderr)
         if o.mem.startswith("VRAM") and (o.remote_mem or o.mem).startswith("VRAM"):
             for block, count in shapes:
                 rate = in_process(copy_rate, o, block * count)
@@ -333,19 +365,11 @@ def main():
                 if rate:
                     rows.setdefault((("copy", block, count), "driver", "-"), []).append(
                         {"GBps": rate})
-    for (key, path, backend), values in sorted(rows.items(), key=str):
+    for (key, path, backend), values in sorted(rows.items()):
         told = "  ".join(f"{name} {spread([v[name] for v in values])}" for name in values[0])
         print(f"{text_of(key):22} {path:6} {backend:5} {told}", flush=True)
     if o.store:
-        rest = f", after {o.gap_ms:g} ms of rest" if o.gap_ms else ""
-        store.keep({o.store: {
-            "title": f"Paged KV cache through NIXL, {o.depth} in flight{rest}",
-            "repetitions": o.repeat,
-            "columns": store.columns("request, path, backend", "GB/s", 2),
-            "rows": [[f"{text_of(key)} {path} {backend}",
-                      *store.spread([v["GBps"] for v in values])]
-                     for (key, path, backend), values in sorted(rows.items(), key=str)
-                     if "GBps" in values[0]]}})
+        store.keep(tables(o, rows))
     if o.json:
         with open(o.json, "w", encoding="utf-8") as file:
             json.dump([{"row": text_of(key), "path": path, "backend": backend, "values": values}

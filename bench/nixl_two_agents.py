@@ -102,7 +102,9 @@ class Memory:
 
 
 def pattern(length, seed):
-    return numpy.random.default_rng(seed).integers(0, 256, length, dtype=numpy.uint8)
+    words = numpy.random.Generator(numpy.random.SFC64(seed)).integers(
+        0, 1 << 64, length // 8 + 1, dtype=numpy.uint64) # ten times as fast as single bytes
+    return words.view(numpy.uint8)[:length]
 
 
 def scattered(count):
