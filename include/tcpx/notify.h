@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Notifications: messages a peer's application takes from a queue. */
+/* Notifications: bytes that the peer's application takes from a queue. */
 #ifndef TCPX_NOTIFY_H
 #define TCPX_NOTIFY_H
 
@@ -13,31 +13,31 @@ extern "C" {
 typedef struct tcpx_notification {
 	size_t sz;	  /**< set by the caller */
 	tcpx_peer peer;	  /**< the sender; stale once it is gone */
-	const char *name; /**< its session's name; the library's, as data is */
-	const char *key;  /**< the public key that it proved to have, 64 hex digits; "": it proved
-			       none. The library's, too */
-	const void *data; /**< owned by the library until tcpx_notification_release() */
-	size_t bytes;
-	void *opaque; /**< the library's */
+	const char *name; /**< name of the sender's session */
+	const char *key;  /**< public key that the sender has proven, 64 hex digits; "": none */
+	const void *data; /**< data, name and key are valid until tcpx_notification_release() */
+	size_t bytes;	  /**< length of data */
+	void *opaque;	  /**< for the library only */
 } tcpx_notification;
 
-/** Sends a notification alone and forgets it: first in, first out per peer. The bytes are copied.
- * For one whose end matters use a request with OP_NOTIFY. While the peer connects it waits, and
- * goes with the link.
+/** Copies a notification and sends it alone. Notifications of this call reach the peer in order.
+ * TCPX_OK does not mean that it has arrived; to learn how a notification ends, use a request with
+ * TCPX_OP_NOTIFY. While the peer connects, the notification waits for the link.
  * @param bytes 0 .. TCPX_NOTIFY_MAX
- * @return TCPX_OK; ERR_AGAIN (the peer's budget is used up); ERR_LIMIT (too large); ERR_STALE; a
- *         peer error; ERR_NO_MEMORY. @threads any. */
+ * @return TCPX_OK; ERR_AGAIN (the peer's budget is used up); ERR_LIMIT (larger than TCPX_NOTIFY_MAX
+ *         or the peer's budget); ERR_STALE; a peer error; ERR_NO_MEMORY. @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_notify_send(tcpx_session *session, tcpx_peer peer,
 						      const void *data, size_t bytes);
 
-/** Takes the oldest notification of any peer. Its budget goes back to the sender with the release.
- * @param timeout_ns 0: only look; TCPX_WAIT_FOREVER
+/** Takes the oldest notification of any peer. Until it is released, its bytes count against the
+ * budget of its sender.
+ * @param timeout_ns how long to wait for one; 0: does not wait; TCPX_WAIT_FOREVER
  * @return TCPX_OK; TCPX_IN_PROGRESS (none within the time); ERR_INVALID (sz). @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_notify_take(tcpx_session *session, int64_t timeout_ns,
 						      tcpx_notification *out_notification);
 
-/** Gives back what tcpx_notify_take() filled; data is invalid afterwards. What is not released goes
- * with the session's close. @threads any. */
+/** Frees a notification from tcpx_notify_take(); its data, name and key are then invalid. Closing
+ * the session frees those that were not released. @threads any. */
 TCPX_API void tcpx_notification_release(tcpx_session *session, tcpx_notification *notification);
 
 #ifdef __cplusplus

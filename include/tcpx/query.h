@@ -10,121 +10,129 @@
 extern "C" {
 #endif
 
-/** Run-time version "0.1.0". @threads any. */
+/** Version of the running library, such as "0.1.0". @threads any. */
 TCPX_API const char *tcpx_version(void);
 
 /** One optional part of the build. */
 typedef struct tcpx_feature {
 	size_t sz;	    /**< set by the caller */
 	const char *name;   /**< "crypto", "tcp", "local", "cuda", ... */
-	uint32_t built;	    /**< 1: in this build */
-	const char *reason; /**< why not, or what it uses; never NULL */
+	uint32_t built;	    /**< 1: can be used */
+	const char *reason; /**< what it uses, or why it cannot be used; never NULL */
 } tcpx_feature;
 
-/** Feature number index. @return TCPX_OK; ERR_NOT_FOUND past the end; ERR_INVALID.
- * @threads any. */
+/** Describes feature number `index`, from 0.
+ * @return TCPX_OK; ERR_NOT_FOUND past the end; ERR_INVALID. @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_feature_get(uint32_t index, tcpx_feature *out_feature);
 
 /** One option of the environment; the table behind 'tcpx info --env'. */
 typedef struct tcpx_option {
 	size_t sz;	   /**< set by the caller */
 	const char *name;  /**< "TCPX_CHUNK_BYTES" */
-	const char *alias; /**< the predecessor's name, or "" */
+	const char *alias; /**< older names, with spaces between them, or "" */
 	const char *type;  /**< "bytes", "count", "ms", "bool", "text", "path", "log" */
 	const char *default_text;
 	const char *range; /**< "4K..16M" */
 	const char *help;
-	char value[4096];   /**< in force in this process */
-	const char *source; /**< "default", "environment", "alias", "set" */
+	char value[4096];   /**< value in force in this process */
+	const char *source; /**< of the value: "default", "environment", "alias", "set" */
 } tcpx_option;
 
-/** Option number index. @return TCPX_OK; ERR_NOT_FOUND past the end; ERR_INVALID. @threads any. */
+/** Describes option number `index`, from 0.
+ * @return TCPX_OK; ERR_NOT_FOUND past the end; ERR_INVALID. @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_option_get(uint32_t index, tcpx_option *out_option);
 
-/** Sets an option of this process in place of its environment's; a field of tcpx_session_opts that
- * is given still wins.
- * @param name  as tcpx_option has it @param value "": the default
- * @return TCPX_OK; ERR_NOT_FOUND (no such option; the next step names the nearest); ERR_INVALID
- *         (not in its range); ERR_STATE (another value, and a session was opened already);
- *         ERR_NO_MEMORY. @threads any. */
+/** Sets an option for this process; the value replaces that of the environment. A field of
+ * tcpx_session_opts that is not 0 or NULL replaces both for its session.
+ * @param name  as in tcpx_option.name
+ * @param value "": the default
+ * @return TCPX_OK; ERR_NOT_FOUND (no such option; tcpx_error.next may name the nearest one);
+ *         ERR_INVALID (not in its range); ERR_STATE (a session was opened before, and the value
+ *         would change); ERR_NO_MEMORY. @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_option_set(const char *name, const char *value);
 
-/** Value of an option from text, and nothing is changed: numbers and sizes as they are, 0 or 1 of
- * yes and no, the place of a word among those allowed, the length of free text.
+/** Parses a value of an option and sets nothing. Writes a number or size as it is, 1 or 0 for yes
+ * or no, the index (from 0) of a word among the words allowed, or the length of free text.
  * @param value "": the default
  * @return TCPX_OK; ERR_NOT_FOUND; ERR_INVALID as tcpx_option_set(). @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_option_parse(const char *name, const char *value,
 						       uint64_t *out_value);
 
-/** Unknown TCPX_* or UCCL_TCPX_* variable number index of the environment, with the nearest known
- * name, or "" if none is near. The first session that is opened logs a warning for each variable
- * with a near name, unless this was called before: a program that calls it reports them itself.
- * @return TCPX_OK; ERR_NOT_FOUND past the end. @threads any. */
+/** Finds variables of the environment that are named TCPX_* or UCCL_TCPX_* but are no option. Gives
+ * number `index` of them, from 0, and the nearest name of an option ("" if none is near). The first
+ * session that is opened logs those with a near name, unless this was called before.
+ * @return TCPX_OK; ERR_NOT_FOUND past the end; ERR_INVALID. @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_option_unknown(uint32_t index, char *name, size_t cap,
 							 const char **out_nearest);
 
-/** Parses "64K", "64KB", "64KiB", "1.5M", plain bytes; units are powers of 1024.
+/** Parses a number of bytes: "64K", "64KB", "64KiB", "1.5M" or "65536"; units are powers of 1024.
  * @return TCPX_OK; ERR_INVALID. @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_parse_bytes(const char *text, uint64_t *out_bytes);
 
+/** State of a peer. Figures of the channels are sums. */
 typedef struct tcpx_peer_info {
-	size_t sz; /**< set by the caller */
-	char name[TCPX_NAME_MAX + 1];
+	size_t sz;		      /**< set by the caller */
+	char name[TCPX_NAME_MAX + 1]; /**< name of its session */
 	enum tcpx_peer_state state;
-	char transport[16];	    /**< "tcp", "local", "plugin": channels of messages, too */
-	char congestion[16];	    /**< of the data channels, "" where there is none */
-	char address[64];	    /**< control link's remote address */
-	char auth[16];		    /**< "secret", "key", "loopback", "insecure" */
-	uint32_t channels;	    /**< bulk channels up */
-	uint32_t chunk_bytes;	    /**< in use towards this peer */
-	uint64_t busy_ns;	    /**< TCP_INFO sums over data channels: sending, */
-	uint64_t rwnd_limited_ns;   /**< held by the receiver's window, */
-	uint64_t sndbuf_limited_ns; /**< held by the send buffer */
-	uint64_t retransmits;
-	uint64_t rtt_ns; /**< smoothed, of the control link */
-	char copy[16];	 /**< how bulk bytes leave over the same host: "ring" (two copies),
-			    "one-copy", "memcpy" (one process); "" over a network */
-	uint32_t message_channels; /**< channels of messages up; not among channels */
-	uint64_t read_bytes_per_s; /**< of our READs of 64 KiB and more over this link, from post to
-				       end: a moving mean; 0 before the first */
+	char transport[16];  /**< "tcp", "local", or "plugin" if there are plugin channels */
+	char congestion[16]; /**< congestion control of the channels; "" if there is none */
+	char address[64];    /**< remote address of the control link */
+	/** how the peer was authenticated: "secret" (that of a connection info) or "key" (a key
+	 * file); if it was not, where it is: "loopback" or "insecure" (any other address) */
+	char auth[16];
+	uint32_t channels;	    /**< bulk channels that are up, without plugin channels */
+	uint32_t chunk_bytes;	    /**< size of the chunks to this peer */
+	uint64_t busy_ns;	    /**< TCP_INFO: time with bytes to send */
+	uint64_t rwnd_limited_ns;   /**< part of busy_ns limited by the peer's receive window */
+	uint64_t sndbuf_limited_ns; /**< part of busy_ns limited by the send buffer */
+	uint64_t retransmits;	    /**< TCP_INFO: packets sent again */
+	uint64_t rtt_ns;	    /**< last round trip on the control link; 0 before the first */
+	/** how bulk bytes leave over the same host: "ring" (two copies), "one-copy", "memcpy" (both
+	 * ends in one process); "" over a network */
+	char copy[16];
+	uint32_t message_channels; /**< plugin channels that are up */
+	/** moving mean of this side's READs of 64 KiB and more over this link, from post to end; 0
+	 * before the first */
+	uint64_t read_bytes_per_s;
 	uint64_t write_bytes_per_s; /**< the same of WRITEs */
-	char message_error[320];    /**< why a channel of messages is not there: its step, NIC and
-				       addresses; "" when all are up, or nothing is known */
-	char key[65]; /**< the public key that it proved to have, 64 hex digits; "": it proved
-			   nothing, no side's crypto being enough */
+	/** why a plugin channel is missing: step, NIC and addresses; "" if all are up or the reason
+	 * is not known */
+	char message_error[320];
+	char key[65]; /**< public key that it has proven, 64 hex digits; "" if none */
 } tcpx_peer_info;
 
-/** Describes a peer. What its sockets say is asked for anew, or after 100 ms as it was last known.
+/** Describes a peer. Waits at most 100 ms for the present figures of its channels; gives the last
+ * known ones of a channel that takes longer.
  * @return TCPX_OK; ERR_STALE. @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_peer_query(tcpx_session *session, tcpx_peer peer,
 						     tcpx_peer_info *out_info);
 
-/** One channel of a peer. The counts are of messages since the channel came up (it starts anew when
- * it was lost); where nothing is under way, sends_done equals sends_posted, and the last four are
- * equal. They are read one after the other while the channel goes on. */
+/** One channel of a peer. The counts are those of messages since the channel last came up. While
+ * nothing is under way, sends_done equals sends_posted, and posted, done, unpacked and consumed are
+ * equal. The counts are read one after another, while the channel works. */
 typedef struct tcpx_channel_info {
 	size_t sz;	       /**< set by the caller */
-	uint32_t channel;      /**< its number, as events and the log have it */
-	uint32_t messages;     /**< 1: of messages, over a plugin; 0: a stream */
-	char nic[64];	       /**< of the plugin; "": a stream's */
-	uint64_t sends_posted; /**< messages given to the plugin */
-	uint64_t sends_done;   /**< that it has sent */
+	uint32_t channel;      /**< its number, as in events and in the log */
+	uint32_t messages;     /**< 1: a plugin channel; 0: a stream without messages */
+	char nic[64];	       /**< NIC of a plugin channel; "" of a stream */
+	uint64_t sends_posted; /**< messages to send that were given to the plugin */
+	uint64_t sends_done;   /**< of these: messages that the plugin has sent */
 	uint64_t posted;       /**< receives given to the plugin */
-	uint64_t done;	       /**< messages that are there */
-	uint64_t unpacked;     /**< copied to where they belong */
-	uint64_t consumed;     /**< given back to the plugin */
-	uint32_t relayed;      /**< 1: the NIC is another GPU's, through which receives come */
-	char unpack[12];       /**< how this end unpacks, as TCPX_UNPACK_IMPL spells it; "": nothing
-				    is unpacked, the messages are of host memory */
+	uint64_t done;	       /**< messages that have arrived */
+	uint64_t unpacked;     /**< messages copied to their destination */
+	uint64_t consumed;     /**< messages given back to the plugin */
+	uint32_t relayed;      /**< 1: the NIC receives into the memory of another GPU */
+	char unpack[12];       /**< how this end unpacks, a value of TCPX_UNPACK_IMPL; "": messages
+				    are not unpacked */
 } tcpx_channel_info;
 
-/** The index-th channel of a peer that is up, from 0; the lane for small frames is one of them.
- * @return TCPX_OK; ERR_NOT_FOUND past the last; ERR_STALE; ERR_INVALID. @threads any. */
+/** Describes channel number `index`, from 0, of those of a peer that are up, including the priority
+ * channel. @return TCPX_OK; ERR_NOT_FOUND past the last; ERR_STALE; ERR_INVALID. @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_channel_query(tcpx_session *session, tcpx_peer peer,
 							uint32_t index,
 							tcpx_channel_info *out_info);
 
-/** Counters. X(name, help). All are u64 and only grow, but for the gauges named so. */
+/** Counters of a session: X(name, help). They only grow, except those that `help` calls a gauge. */
 #define TCPX_COUNTER_MAP(X)                                                                        \
 	X(tx_bytes, "payload bytes sent, or written into GPU memory that this end has mapped")     \
 	X(rx_bytes, "payload bytes applied here; a peer that has mapped GPU memory counts alone")  \
@@ -163,34 +171,37 @@ typedef struct tcpx_counters {
 #undef TCPX_COUNTER_FIELD
 } tcpx_counters;
 
-/** Sums over the session. @return TCPX_OK; ERR_INVALID. @threads any. */
+/** Reads the counters of a session. @return TCPX_OK; ERR_INVALID. @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_counters(tcpx_session *session,
 							   tcpx_counters *out_counters);
 
-/** What stands between a stranger and the session: "loopback", "key", "secret" (connection info
- * only) or "insecure". Never NULL. @threads any. */
+/** Returns what keeps strangers out of the session: "loopback" (it is bound only there), "key" (a
+ * key file), "secret" (that of its connection info) or "insecure" (nothing). Returns "closed" if
+ * the session is NULL, closed or of a parent process. Never NULL. @threads any. */
 TCPX_API const char *tcpx_session_trust(tcpx_session *session);
 
-/** The session's own public key as 64 hex digits and a NUL, which tcpx_connect_opts.expect_key
- * takes on another host; "" without a crypto library.
+/** Writes the session's own public key, 64 hex digits and a NUL; "" without a crypto library. A
+ * session that connects to this one can take it as tcpx_connect_opts.expect_key.
  * @return TCPX_OK; ERR_INVALID. @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_key(tcpx_session *session, char out_key[65]);
 
-/** Makes an identity file, which tcpx_session_opts.identity_file takes: a session's own key as
- * text, mode 0600, never overwrites. @return as tcpx_key_create(). @threads any. */
+/** Makes an identity file for tcpx_session_opts.identity_file: a session's own key as text, mode
+ * 0600. Overwrites no file. @return as tcpx_key_create() without append. @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_identity_create(const char *path);
 
-/** The public key of an identity file: what tcpx_session_key() gives for a session that has it.
+/** Writes the public key of an identity file: the result of tcpx_session_key() for a session that
+ * uses the file.
  * @return TCPX_OK; ERR_INVALID (no path); ERR_NOT_FOUND; ERR_AUTH (not an identity file, or others
  * may use it); ERR_UNSUPPORTED (no crypto library); ERR_NO_DESCRIPTORS; ERR_SYSTEM. @threads any.
  */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_identity_key(const char *path, char out_key[65]);
 
-/** Makes a key file: 32 random bytes as text, mode 0600, never overwrites; append: adds a second
- * key to a file that is there.
- * @return TCPX_OK; ERR_INVALID (no path); ERR_EXISTS; when appending ERR_NOT_FOUND, ERR_AUTH (not a
- * key file, or others may use it; the next step repairs it) and ERR_LIMIT (it has two);
- * ERR_NO_DESCRIPTORS; ERR_SYSTEM (cannot be written). @threads any. */
+/** Makes a key file: 32 random bytes as text, mode 0600. Overwrites no file. If `append` is true,
+ * adds a second key to an existing key file instead.
+ * @return TCPX_OK; ERR_INVALID (no path); ERR_EXISTS; ERR_NO_DESCRIPTORS; ERR_SYSTEM (cannot be
+ *         written); with append also ERR_NOT_FOUND, ERR_AUTH (not a key file, or others may use
+ *         it; tcpx_error.next says how to repair that) and ERR_LIMIT (it has two keys).
+ *         @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_key_create(const char *path, bool append);
 
 #ifdef __cplusplus

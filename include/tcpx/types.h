@@ -28,7 +28,8 @@ extern "C" {
  *   -1..-19   usage: the call itself was wrong, nothing changed
  *   -20..-39  resources: try later or give more
  *   -40..-59  request: this request is lost, the peer lives
- *   -60..-69  channel: one channel is lost (seen in events only)
+ *   -60..-69  channel: one channel is lost (in events; a request that needs a plugin channel may
+ *             end with it)
  *   -70..-89  peer: every request of the peer is lost
  *   -90..-99  session: the session is unusable
  */
@@ -78,12 +79,12 @@ extern "C" {
 	X(ERR_INTERNAL, -91, "internal error", "report it with the log")
 
 /**
- * Result of every call. Source: X-macro above; see tcpx_status_text().
+ * Status of a call, a request, a peer or a channel. TCPX_STATUS_MAP above lists the values.
  *
- * When its time is over, a call that waits returns TCPX_IN_PROGRESS where what it waited for may
- * still come: wait or test again. An error says that the operation itself ended or did not happen:
- * a connect that took too long is over (ERR_TIMED_OUT), a region that is still in use stays
- * registered (ERR_BUSY).
+ * A call that waits returns TCPX_IN_PROGRESS at its timeout if what it waited for may still come:
+ * wait or test again. An error says that the operation itself has ended or did not happen: a
+ * connect that took too long is over (ERR_TIMED_OUT), a region that is still in use was not
+ * deregistered (ERR_BUSY).
  */
 typedef enum tcpx_status {
 #define TCPX_STATUS_ENUM(name, value, text, next) TCPX_##name = (value),
@@ -94,28 +95,30 @@ typedef enum tcpx_status {
 /*
  * Sizes of structs. Every struct that may grow has its size as its first field, sz, so that a
  * program and a library of different versions work together:
- *   options  sz is set by the caller, see TCPX_OPTS(). What a shorter struct lacks is 0; what a
- *            longer one has set beyond the library's fields is refused.
- *   outputs  sz is set by the caller before the call: tcpx_event event = {.sz = sizeof(event)}. The
- *            library writes no more than sz bytes, keeps sz, and sets to 0 what it does not know.
- *   arrays   of outputs: sz of the first element is the size of each, and so their distance. The
- *            library writes it to each element that it fills.
- * A size below that of the struct's first version is ERR_INVALID, before the call has any effect.
- * Fixed for ever, without a size: the handles below and tcpx_segment.
+ *   options  The caller sets sz, see TCPX_OPTS(). If the caller's struct is shorter than the
+ *            library's, the missing fields count as 0. If it is longer, the additional bytes must
+ *            be 0, else the call returns ERR_INVALID.
+ *   outputs  The caller sets sz before the call: tcpx_event event = {.sz = sizeof(event)}. The
+ *            library writes at most sz bytes, keeps sz, and sets fields that it does not know to 0.
+ *   arrays   of outputs: sz of the first element is the size of each element. The library writes
+ *            it to each element that it fills.
+ * If sz is below the size of the struct's first version, the call returns ERR_INVALID and does
+ * nothing else. The handles below and tcpx_segment have no sz, because they never change.
  *
- * Yes or no is uint32_t in a struct, whose size must be the same for every compiler and language:
- * the library writes 0 or 1, and takes anything but 0 for 1. Arguments and results are bool.
+ * A field that says yes or no is uint32_t, which has the same size in every compiler and language.
+ * The library writes 0 or 1. It takes any value but 0 for 1 (tcpx_request_opts.queue: only 1).
+ * Arguments and results that say yes or no are bool.
  */
 
 /** An open session; see tcpx_session_open(). */
 typedef struct tcpx_session tcpx_session;
 
-/** Handles are values: index and generation. A stale one is refused, never followed. */
+/** Handle of a peer. Handles are values (index and generation); a stale one is ERR_STALE. */
 typedef struct tcpx_peer {
 	uint64_t id;
 } tcpx_peer;
 
-/** Handle of a registered local or an imported remote region. */
+/** Handle of a registered local region or of an imported remote region. */
 typedef struct tcpx_region {
 	uint64_t id;
 } tcpx_region;
@@ -128,15 +131,15 @@ typedef struct tcpx_request {
 #define TCPX_TOKEN_BYTES 24	      /**< size of an exported region token */
 #define TCPX_INFO_MAX_BYTES 2048      /**< largest connection info */
 #define TCPX_NAME_MAX 255	      /**< longest session name, without the NUL */
-#define TCPX_SEGMENTS_MAX 0xfffffffeu /**< of one request; memory_budget_bytes ends them before */
+#define TCPX_SEGMENTS_MAX 0xfffffffeu /**< of one request; memory_budget_bytes may allow fewer */
 #define TCPX_TOTAL_MAX (1ULL << 48)   /**< most bytes of one request */
 #define TCPX_NOTIFY_MAX (64u << 20)   /**< largest notification, bytes */
 #define TCPX_WAIT_FOREVER (-1LL)      /**< a timeout that never ends */
 
 /** Memory kinds. */
 enum tcpx_mem_kind {
-	TCPX_MEM_HOST = 0, /**< host memory, moved without an extra copy above 16 KiB */
-	TCPX_MEM_CUDA = 1, /**< memory of GPU tcpx_region_opts.device, see tcpx(7) */
+	TCPX_MEM_HOST = 0, /**< host memory */
+	TCPX_MEM_CUDA = 1, /**< memory of the GPU tcpx_region_opts.device, see tcpx(7) */
 };
 
 /** Operations of a request. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The ABI of ncclNet plugins, versions 6 to 12: constants, properties of devices, the tables that a
- * plugin exports as ncclNetPlugin_v<n>, and the memory of a device queue (UNPACK). Names follow
- * this project's style. The offsets of the properties and the sizes of the tables are asserted;
- * they are the same on x86-64 and aarch64.
+ * plugin exports as ncclNetPlugin_v<n>, and the queue in which a plugin of type UNPACK lists the
+ * fragments of received messages. Names follow this project's style. The offsets of the properties
+ * and the sizes of the tables are asserted; they are the same on x86-64 and aarch64.
  */
 #ifndef ABI_NCCLNET_H
 #define ABI_NCCLNET_H
@@ -79,8 +79,8 @@ typedef void (*ncclnet_logger)(int level, unsigned long flags, const char *file,
 typedef ncclnet_result (*ncclnet_profiler)(void **event, int type, void *parent, int64_t plugin,
 					   void *data);
 
-/* Properties of a device. Strings belong to the plugin and are static. `speed` is in Mb/s,
- * `latency` in microseconds. */
+/* Groups of properties of a device that several versions have. Strings belong to the plugin and are
+ * static. `speed` is in Mb/s, `latency` in microseconds. */
 #define NCCLNET_PROPS_HEAD                                                                         \
 	char *name;                                                                                \
 	char *pci_path; /* NULL for a virtual device */                                            \
@@ -148,7 +148,7 @@ struct ncclnet_props_v11 {
 struct ncclnet_props_v12 {
 	NCCLNET_PROPS_V9(ncclnet_vprops_v12);
 	int max_multi_request;
-	int16_t rail; /* -1 if undefined */
+	int16_t rail; /* a number of the plugin, not the glossary's rail; -1 if undefined */
 	int16_t plane;
 };
 
@@ -176,9 +176,10 @@ struct ncclnet_attr { /* v11, v12; a field is -1 if undefined */
 };
 
 /*
- * The tables that a plugin exports. Members that several versions have are written once, as macros.
- * The argument of NCCLNET_TABLE_REG and NCCLNET_TABLE_DATA, int or size_t, is the type of sizes in
- * that version. A handle has NCCLNET_HANDLE_BYTES bytes.
+ * The tables that a plugin exports. Groups of members that several versions have are macros. The
+ * argument of NCCLNET_TABLE_REG is the type of reg_mr's size in that version, and the argument of
+ * NCCLNET_TABLE_DATA is the type of the sizes of isend and irecv: int or size_t. The argument
+ * `handle` of listen and connect has NCCLNET_HANDLE_BYTES bytes.
  */
 #define NCCLNET_TABLE_REG(mr_size)                                                                 \
 	ncclnet_result (*reg_mr)(void *comm, void *data, mr_size bytes, int type, void **out_mr);  \
@@ -311,13 +312,13 @@ struct ncclnet_table_v12 {
 	NCCLNET_TABLE_V11(ncclnet_props_v12, ncclnet_vprops_v12);
 };
 
-/* The memory of a device queue of type UNPACK, version 7. It says where the pieces (fragments) of a
- * received message lie. */
-#define NCCLNET_QUEUE_DEPTH 16	  /* the k-th receive of a comm uses entry k % 16 */
+/* The device queue of a comm that receives, for type UNPACK, version 7. The plugin lists in it
+ * where the pieces (fragments) of received messages lie in the bounce pages. */
+#define NCCLNET_QUEUE_DEPTH 16	  /* receive k of a comm, from 0, uses entry k % 16 */
 #define NCCLNET_QUEUE_PIECES 2048 /* maximum number of pieces of one message */
 
 struct ncclnet_piece {
-	uint32_t src; /* offset in the bounce buffer */
+	uint32_t src; /* offset in the memory of the bounce pages */
 	uint32_t len;
 	uint64_t dst; /* offset in the buffer of the receive */
 };
@@ -329,8 +330,8 @@ struct ncclnet_queue_meta {
 
 struct ncclnet_queue {
 	uint64_t meta;	 /* device address of a struct ncclnet_queue_meta in mapped host memory */
-	uint64_t bounce; /* device address of the bounce buffer */
-	uint64_t head;	 /* position of the consumer */
+	uint64_t bounce; /* device address of the memory of the bounce pages */
+	uint64_t head;	 /* number of consumed receives, counted by the plugin */
 };
 
 /* Macros that assert offsets and sizes. Versions of the properties share groups of members; there

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The part of NVIDIA's management library (NVML) that the library uses, declared in this file so
- * that building needs none of its headers. Source: nvml.h of CUDA 12. These functions and this
- * struct have been the same since CUDA 9.
+ * that building needs none of its headers. Source: nvml.h of CUDA 12.
  */
 #ifndef ABI_NVML_H
 #define ABI_NVML_H

@@ -35,7 +35,8 @@ void api_out_write(void *out, const void *from, size_t size);
  * sets the element's own sz. */
 void api_out_element(void *array, size_t index, size_t sz, const void *from, size_t size);
 
-/* Logs each unknown variable that has a near name, unless tcpx_option_unknown was called before. */
+/* Logs, at the first call, each unknown environment variable whose name is near a known one. Logs
+ * nothing if tcpx_option_unknown() was called before. */
 void api_options_warn(void);
 
 /* Sets and returns ERR_INVALID for the argument called `name`, which is NULL. */

@@ -65,8 +65,8 @@ static int parse_level(int is_alias, const char *text, uint64_t *out)
 
 	if (!parse_word(text, words, 5, out))
 		return 0;
-	/* The aliases of TCPX_LOG are on/off flags of this library's predecessor. On means level
-	 * trace, at which each chunk is logged; off means level warn. */
+	/* The aliases of TCPX_LOG are on/off flags of this library's predecessor. On, or a number
+	 * from 1 to 4, means level trace, at which each chunk is logged; off means level warn. */
 	if (is_alias) {
 		if (parse_bool(text, out) && (parse_number(text, out) || *out > 4))
 			return -1;

@@ -113,7 +113,8 @@ const char *config_nearest(const char *name, size_t len)
 	unsigned best;
 
 	name = strip_prefix(name, &len);
-	/* Short names are near one another: distance 1 below 6 letters, 2 below 9, else 3. */
+	/* Short names are near one another. So the distance may be 0 below 2 letters, 1 below 6, 2
+	 * below 9, else 3. */
 	best = len < 2 ? 1 : len < 6 ? 2 : len < 9 ? 3 : 4;
 	for (unsigned i = 0; (row = config_row(i)) != NULL; i++) {
 		const char *alias = row->aliases;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One fragment of a received message: where its bytes lie in the bounce pages, and where they
- * belong in the message. The layout is that of the plugin interface's loadMeta, in which ncclNet
- * plugins of the UNPACK kind describe fragments.
+ * belong in the message. The layout is that of NCCL's loadMeta, in which an ncclNet plugin with
+ * device queues of type UNPACK describes fragments.
  */
 #ifndef BASE_FRAG_H
 #define BASE_FRAG_H

@@ -31,7 +31,7 @@ enum frame_type {
 	FRAME_RTS = 6,	    /* seq; announces a SEND: xfer = id at the sender, linear = message
 			     * number, offset = bytes of the message */
 	FRAME_CTS = 7,	    /* seq; xfer = id at the SEND's sender, key = id at the receiver,
-			     * offset = bytes wanted (0: SEND failed, linear = negated status) */
+			     * offset = bytes wanted (a RECV that wants none sends FINAL instead) */
 	FRAME_FINAL = 8,    /* seq; ends a request of the addressee: xfer = its id, linear = negated
 			     * status, offset = bytes applied */
 	FRAME_CANCEL = 9,   /* seq; cancels a READ or SEND of the sender: key = enum frame_cancel.
@@ -44,9 +44,9 @@ enum frame_type {
 	FRAME_NOP = 12,	    /* seq; carries nothing but the flag FRAME_F_ACK */
 	FRAME_ACK = 13,	    /* linear = sequence up to which all frames are applied or refused,
 			     * key = sequence up to which all are taken out of the transport */
-	FRAME_CREDIT = 14,  /* key = enum frame_credit, linear = cumulative units returned. With
-			     * CREDIT_NOTIFY: offset = cumulative bytes granted beyond the first
-			     * window */
+	FRAME_CREDIT = 14,  /* key = enum frame_credit, linear = cumulative units returned. NOTIFY:
+			     * offset = cumulative bytes granted beyond notify_cover. STAGE: linear
+			     * = cumulative bytes granted, offset = bytes to keep unrequested */
 	FRAME_STAGE_REQ = 15, /* asks for staging at the destination, in cumulative bytes:
 			       * linear = wanted, key = no longer wanted, offset = grants returned
 			       * unused. The answer is CREDIT with FRAME_CREDIT_STAGE */
@@ -59,8 +59,8 @@ enum frame_type {
 			       * epoch = that of the channel, linear = cumulative applied sequence,
 			       * offset = largest packet payload of the next connection (0: any),
 			       * payload = refusals (u64 seq, u64 negated status)* */
-	FRAME_CHANNELS = 67,  /* linear = number of bulk channels that the dialler may open */
-	FRAME_LOCAL = 68,     /* offers the same-host transport: payload = nonce, abstract name */
+	FRAME_CHANNELS = 67,  /* the dialler may open channels: linear = number of bulk channels */
+	FRAME_LOCAL = 68,     /* the sender's local listener: payload = nonce, abstract name */
 	FRAME_PAUSE = 69,     /* announces that the sender will be silent for `linear` ms */
 	FRAME_RAILS = 70,     /* payload = the sender's addresses for data channels */
 	FRAME_SHARE = 71,     /* memory that the peer may copy from directly: key = enum

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Checks the lock rules of docs/design/threads.md in builds with a sanitizer. While a thread holds
- * the lock of a link or session, it makes no system call except a wake-up, logs nothing above the
- * level debug, and calls no transport, driver or plugin.
+ * the lock of a link or session, it makes no system call except a wake-up, logs at the levels
+ * debug and trace only, and calls no transport, driver or plugin.
  */
 #ifndef BASE_LAW_H
 #define BASE_LAW_H

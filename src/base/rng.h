@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A small pseudo-random generator (xoshiro256**, seeded by splitmix64) for tests, simulation and
- * jitter, not for secrets. The same seed gives the same numbers. */
+ * the data patterns of tools, not for secrets. The same seed gives the same numbers. */
 #ifndef BASE_RNG_H
 #define BASE_RNG_H
 

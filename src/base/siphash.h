@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SipHash-2-4, a keyed hash of short inputs. It makes region keys, and protects hash tables whose
- * keys come from untrusted peers. */
+/* SipHash-2-4, a keyed hash of short inputs. It makes region keys, proves that the parts of a
+ * notification leave no gap, and matches the traces of a connection's two ends. */
 #ifndef BASE_SIPHASH_H
 #define BASE_SIPHASH_H
 

@@ -62,7 +62,7 @@ void core_alive_sent(struct core_alive *alive, int64_t now_ns)
 
 void core_alive_sample(struct core_alive *alive, int64_t now_ns, bool unacked, bool progress)
 {
-	/* An acknowledgement has arrived if the sockets report one, or if a frame was sent earlier
+	/* An acknowledgement has arrived if the socket reports one, or if a frame was sent earlier
 	 * and nothing is unacknowledged now. */
 	if (progress || (!unacked && alive->unacked_sent))
 		alive->acked_ns = alive_later(alive->acked_ns, now_ns);
@@ -76,9 +76,9 @@ bool core_alive_beat_due(const struct core_alive *alive, int64_t now_ns)
 }
 
 /* Returns the earliest time at which the verdict may change if nothing arrives until then.
- * silent_ns counts from `sign`, the last sign of life, which may be an acknowledgement of the
- * peer's kernel. suspect_ns and stopped_ns count from `heard`, for which acknowledgements do not
- * count. */
+ * suspect_ns and stopped_ns count from `heard`: when bytes last arrived or the last pause ended.
+ * silent_ns counts from `sign`: `heard`, or the last acknowledgement of the peer's kernel if that
+ * is later. */
 static int64_t alive_next_change(const struct core_alive *alive, int64_t heard, int64_t sign)
 {
 	int64_t due = sign + alive->cfg.silent_ns;
@@ -97,7 +97,7 @@ enum core_alive_verdict core_alive_tick(struct core_alive *alive, int64_t now_ns
 
 	if (now_ns - alive->due_ns > CORE_ALIVE_STALL_NS) {
 		/* This process was stopped, and may not yet have read what the peer sent during
-		 * that time. So the peer's silence is counted from now. */
+		 * that time. So the peer's silence does not count before now. */
 		alive->pause_ns = alive_later(alive->pause_ns, now_ns);
 		alive->stalls++;
 	}

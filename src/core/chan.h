@@ -79,7 +79,7 @@ struct core_chan {
 	struct core_rxseq rxseq;
 	struct core_io rx;
 	struct frame rx_frame; /* header of the frame under way */
-	uint32_t commits;      /* chunks that are being copied to their destination */
+	uint32_t commits;      /* number of chunks being copied to their destination */
 	struct core_piggyback piggyback;
 	/* Both directions. */
 	struct core_fence fence;

@@ -150,7 +150,7 @@ static void chunk_source_end(struct core_link *link, struct core_chan *chan,
 	if (path == CORE_PATH_REFERENCE)
 		chunk_ref_end(link, chunk);
 	else
-		/* a message: the channel's window may open, and rx_ack() then kicks the channel */
+		/* a message: if an ACK opens the channel's window, rx_ack() kicks the channel */
 		chan->inflight.messages--;
 }
 
@@ -225,7 +225,9 @@ void core_chan_stuck(struct core_link *link, uint32_t channel, tcpx_status statu
 		core_xfer_cancel(link, core_job_xfer(job), status);
 }
 
-/* Called when the peer has acknowledged the channel's frames up to `seq`. */
+/* Called when an ACK or a fence says that the peer has applied or refused the channel's frames up
+ * to `seq`. Takes them out of the ring. If only NACKs could use the ring before, kicks the
+ * channel. */
 void core_chunks_ack(struct core_link *link, struct core_chan *chan, uint64_t seq)
 {
 	struct core_inflight *inflight = &chan->inflight;
@@ -272,8 +274,9 @@ static void chunk_refund(struct core_link *link, struct core_chunk *chunk)
 }
 
 /* Called after both fences are exchanged. Queues again the frames that the peer did not apply, in
- * the order in which they were sent. Returns false if there is no memory: the link then ends, and
- * core_link_fail() empties the ring. */
+ * the order in which they were sent, except those that nobody needs any more. NACKs are not queued
+ * again: our fence has repeated the refusals. Returns false if there is no memory: the link then
+ * ends, and core_link_fail() empties the ring. */
 bool core_chunks_requeue(struct core_link *link, struct core_chan *chan)
 {
 	struct core_inflight *inflight = &chan->inflight;

@@ -53,8 +53,9 @@ bool core_cover_acquire(struct core_link *link, struct core_note *note)
 	return true;
 }
 
-/* Queues the notification, in posted order, until there is cover for it. A later, smaller
- * notification may not overtake it: otherwise a large one might never leave. */
+/* Queues the notification until there is cover for it, in the order of the calls of
+ * core_note_start(). A later, smaller notification may not overtake it: otherwise a large one might
+ * never leave. */
 void core_cover_wait(struct core_link *link, struct core_note *note)
 {
 	struct core_cover *cover = &link->cover;
@@ -69,7 +70,7 @@ void core_cover_wait(struct core_link *link, struct core_note *note)
 	core_kick_small(link);
 }
 
-/* Takes back the cover that was paid for a notification of which nothing reached the peer. */
+/* Called when a notification is dropped. If it was paid for, takes back its cover. */
 void core_cover_refund(struct core_link *link, struct core_note *note)
 {
 	if (!note->paid)
@@ -79,8 +80,9 @@ void core_cover_refund(struct core_link *link, struct core_note *note)
 	link->cover.queued -= note_cost(note);
 }
 
-/* Pays for at most PAID_AT_ONCE notifications that wait. Called with each grant and before each
- * frame. To pay for thousands at once would hold the link's lock for too long. */
+/* Pays for at most PAID_AT_ONCE notifications that wait, and queues them to be sent. Called with
+ * each grant and before each frame. To pay for thousands at once would hold the link's lock for too
+ * long. */
 void core_cover_more(struct core_link *link)
 {
 	struct core_cover *cover = &link->cover;
@@ -126,7 +128,8 @@ static uint64_t cover_request_ahead(const struct core_link *link)
 	return most < room ? most : room;
 }
 
-/* Fills in the frame that requests cover. Returns false if no request is due. */
+/* Fills in the frame that requests cover. Returns false if no request is due, or if no notification
+ * waits for cover. */
 bool core_cover_request_next(struct core_link *link, struct frame *frame)
 {
 	struct core_cover *cover = &link->cover;
@@ -169,8 +172,8 @@ static void cover_credit_due(struct core_link *link)
 }
 
 /* Makes a CREDIT frame due for grants that were not announced to the peer, if they are worth a
- * frame: if they are at least an eighth of the first window, if the peer has less than an eighth of
- * it left, or if the peer has requested more than was announced. */
+ * frame: if they are at least an eighth of the first window, if the peer has less announced cover
+ * left than that eighth, or if the peer has requested more than was announced. */
 static void cover_grants_due(struct core_link *link)
 {
 	const struct core_cover *cover = &link->cover;
@@ -213,9 +216,9 @@ static void cover_spare_return(struct core_link *link)
 }
 
 /* Grants the cover that the peer requested, from the spare cover if that is enough, otherwise from
- * the account. If the account has less, grants only what the peer needs to send its next
- * notification, or nothing. The peer uses that amount at once, so no peer keeps cover unused that
- * other peers wait for. */
+ * the account. If the account does not give all of it, grants only what the peer needs to send its
+ * next notification (at least 1 byte), or nothing. The peer uses that amount at once, so no peer
+ * keeps cover unused that other peers wait for. */
 void core_note_more(struct core_link *link)
 {
 	struct core_cover *cover = &link->cover;
@@ -264,9 +267,9 @@ void core_cover_published(struct core_link *link, uint64_t amount)
 	link->cover.out += amount;
 }
 
-/* Called when the application has released a notification that costs `amount`, or when a
- * notification was dropped. Grants the peer cover again, up to its first window. The rest of
- * `amount` goes to the peer's open request, or else to the account, where all peers can use it. */
+/* Called when the application has released a notification that costs `amount`, or when one that had
+ * arrived was dropped. Grants the peer cover again, up to its first window. The rest of `amount`
+ * goes to the peer's open request, or else to the account, where all peers can use it. */
 void core_cover_released(struct core_link *link, uint64_t amount)
 {
 	struct core_cover *cover = &link->cover;
@@ -276,8 +279,8 @@ void core_cover_released(struct core_link *link, uint64_t amount)
 		cover->granted += cover->first - now;
 	cover->spare += extra < amount ? extra : amount;
 	core_note_more(link);
-	/* Small amounts are collected before they go back to the account, because all peers share
-	 * the account's lock. */
+	/* While notifications are with the application, small amounts are collected before they go
+	 * back to the account, because all peers share the account's lock. */
 	if (cover->spare >= cover->first / 4 || !cover->out)
 		cover_spare_return(link);
 	cover_grants_due(link);

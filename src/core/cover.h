@@ -19,7 +19,7 @@ struct core_cover {
 	/* request_due: a request for cover must be sent; request_open: one was sent and is not
 	 * answered */
 	bool request_due, request_open;
-	struct list_node unpaid; /* core_note: notifications that wait for cover, in posted order */
+	struct list_node unpaid; /* core_note: wait for cover, in the order of core_note_start() */
 	/* The receiver's side. */
 	/* the first window in our hello; the sum granted beyond it; how much of this sum was
 	 * announced in CREDIT frames */
@@ -27,8 +27,8 @@ struct core_cover {
 	/* the position up to which the peer requests cover; the position that its next notification
 	 * needs */
 	uint64_t requested, least;
-	uint64_t out;	/* cost of the notifications that the application holds now */
-	uint64_t spare; /* cost that was released, not yet granted again or returned */
+	uint64_t out;	/* cost of the notifications published and not released */
+	uint64_t spare; /* cost that was released; not yet granted again or given to the account */
 	/* A counter. Grows when a notification begins to arrive, and when a frame of a notification
 	 * has arrived. Piggybacked notifications do not count. */
 	uint64_t moves;

@@ -24,8 +24,8 @@ struct core_credit {
 	uint64_t given;	      /* receiver: how much of `taken` was returned to the peer */
 	uint64_t advertised;  /* receiver: how much of `given` was announced in CREDIT frames */
 	bool due;	      /* a CREDIT frame must be sent */
-	/* Set for small budgets: a CREDIT frame is also due as soon as the application has read
-	 * everything. */
+	/* Set for small budgets: a CREDIT frame is also due as soon as nothing that the credit was
+	 * used for waits on this side. */
 	bool prompt;
 };
 
@@ -41,7 +41,8 @@ static inline uint64_t core_credit_left(const struct core_credit *credit)
 	return credit->limit - credit->used;
 }
 
-/* Takes back the credit of a frame that did not reach the peer, since the peer cannot return it. */
+/* Takes back credit whose frame did not reach the peer or was never sent, since the peer cannot
+ * return it. */
 void core_credit_refund(struct core_credit *credit, uint64_t amount);
 
 /* Called when a CREDIT frame arrives: the peer has returned `total` since the link began. Returns
@@ -50,17 +51,17 @@ bool core_credit_returned(struct core_credit *credit, uint64_t total);
 
 /* --- the receiver --- */
 
-/* Charges the peer for a frame that begins to arrive and that occupies memory until it is consumed.
- * Returns false if the peer has no credit for the frame. *out_due says whether a CREDIT frame
- * should be sent now, for example because the peer has little credit left. */
+/* Charges the peer for a frame that occupies memory on this side until it is consumed. Returns
+ * false if the peer has no credit for the frame. *out_due says whether a CREDIT frame should be
+ * sent now, for example because the peer has little credit left. */
 bool core_credit_charge(struct core_credit *credit, uint64_t amount, bool *out_due);
 
 /* Undoes core_credit_charge() for a frame that was lost half-way, or for which there was no memory.
  * The frame is charged again when it is sent again. */
 void core_credit_uncharge(struct core_credit *credit, uint64_t amount);
 
-/* Gives `amount` of credit back to the peer. `empty`: the application has read everything that
- * arrived. Returns true if a CREDIT frame should be sent. */
+/* Gives `amount` of credit back to the peer. `empty`: nothing else that the credit was used for
+ * waits on this side. Returns true if a CREDIT frame should be sent. */
 bool core_credit_return(struct core_credit *credit, uint64_t amount, bool empty);
 
 /* Returns the amount that was charged and not returned: what the peer's frames occupy. */

@@ -4,9 +4,9 @@
  * frames. The core decides what is filled next. The engine has the staging memory and reports when
  * bytes are filled.
  *
- * For bytes of a job that are cut for the first time, linear <= ready <= begun <= end. A chunk that
- * is sent again after a lost channel is no longer in staging: its new channel copies it from the
- * source.
+ * For bytes of a job that are cut for the first time, linear <= ready <= begun <= end. This is not
+ * so while a SEND waits for its CTS. A chunk that is sent again after a lost channel is no longer
+ * in staging: its new channel copies it from the source.
  */
 #ifndef CORE_FILL_H
 #define CORE_FILL_H
@@ -29,8 +29,8 @@ struct core_fill_state {
 	/* for the engine: the block of staging that the job's next slices go into, or NULL */
 	void *block;
 	struct core_cursor at; /* the place of `begun` in the segment list */
-	/* bytes before `ready` are in staging; those from `ready` to `begun` are being copied to
-	 * it */
+	/* bytes before `ready` have been copied to staging; those from `ready` to `begun` are being
+	 * copied to it */
 	uint64_t begun, ready;
 	uint64_t quantum; /* bytes begun in the job's present turn in the queue */
 	/* filled bytes were taken back (core_fill_back), and no new bytes of the job were cut
@@ -40,7 +40,8 @@ struct core_fill_state {
 
 /* Jobs of which more must be filled. */
 struct core_fillq {
-	/* highest priority first, but a job that has had its turn goes to the end */
+	/* a job is inserted by priority (core_fill_want), and goes to the end when it has had its
+	 * turn; a job from `ahead` goes to the front */
 	struct list_node jobs;
 	/* jobs whose filled bytes would only wait (core_fill_is_ahead); filled after those in
 	 * `jobs` */
@@ -67,7 +68,7 @@ bool core_fill_next(struct core_link *link, struct core_fill *out_fill);
  * exists until then. */
 void core_fill_begin(struct core_link *link, const struct core_fill *fill);
 
-/* Called when a copy has ended. All bytes of the job before `ready` are in staging; a value below
+/* Called when a copy has ended. All bytes of the job before `ready` have been copied; a value below
  * the last one changes nothing. An error in `status` ends the job's transfer. If the job serves a
  * READ of the peer instead, that READ ends with ERR_REMOTE. */
 void core_fill_end(struct core_link *link, struct core_job *job, uint64_t ready,
@@ -81,8 +82,8 @@ void core_fill_end(struct core_link *link, struct core_job *job, uint64_t ready,
  * peer, or if the job has stopped. */
 bool core_fill_back(struct core_link *link, struct core_job *job);
 
-/* Returns the bulk channel that the next core_kick_bulk() will kick as its i-th (from 0), if all
- * bulk channels are idle. */
+/* Returns the index of the bulk channel that the next core_kick_bulk() will kick as its i-th (from
+ * 0), if all bulk channels for streams are up and idle. */
 uint32_t core_fill_chan(const struct core_link *link, uint32_t i);
 
 #endif

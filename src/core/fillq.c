@@ -60,9 +60,9 @@ void core_fill_stop(struct core_link *link, struct core_job *job)
 	link->cfg.ops->fill_drop(link->cfg.arg, job);
 }
 
-/* Whether more filled bytes of the job would only wait. True if the filled bytes already need all
- * grants of staging that the peer has given. Also true if filled bytes were taken back because no
- * channel sent them (`unpulled`), and some are filled again. */
+/* Whether more filled bytes of the job would only wait. True if the destination is staged, and the
+ * bytes that are filled or being filled already need all grants that are left. Also true if filled
+ * bytes were taken back because no channel sent them (`unpulled`), and some are filled again. */
 bool core_fill_is_ahead(const struct core_link *link, const struct core_job *job)
 {
 	uint64_t filled = job->fill.begun - job->linear;
@@ -71,8 +71,8 @@ bool core_fill_is_ahead(const struct core_link *link, const struct core_job *job
 	       (job->fill.unpulled && filled);
 }
 
-/* Called when the peer has granted more staging, or when a channel has sent filled bytes. Moves all
- * jobs of `ahead` to the front of `jobs`, so that core_fill_next() judges them again. */
+/* Called when the peer has granted more staging, or when bytes of a job marked `unpulled` were cut.
+ * Moves all jobs of `ahead` to the front of `jobs`, so that core_fill_next() judges them again. */
 void core_fill_retry(struct core_link *link)
 {
 	if (list_empty(&link->fillq.ahead))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hash table, by number, of the notifications that arrive and are not published yet. */
+/* A hash table, by number, of the notifications that arrive and are not published yet. Piggybacked
+ * ones are not in it. */
 #include <string.h>
 
 #include "core/link_ops.h"

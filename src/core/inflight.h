@@ -19,8 +19,8 @@
 #include "core/segs.h"
 #include "core/rxseq.h"
 
-/* a frame asks for an acknowledgement if this many bytes, its own included, were sent since the
- * last frame that asked */
+/* a frame asks for an acknowledgement if this many payload bytes, its own included, were sent since
+ * the last frame that asked */
 #define CORE_ACK_BYTES (8u << 20)
 
 struct core_ctl;
@@ -28,7 +28,7 @@ struct core_job;
 
 /* A sent frame that is not acknowledged. */
 struct core_chunk {
-	struct core_job *job; /* NULL: a control frame, or the job has ended */
+	struct core_job *job; /* NULL: it was not cut from a job, or the job has ended */
 	struct core_ctl *ctl; /* the control frame, kept to be sent again; or NULL */
 	struct core_cursor at;
 	uint64_t linear;

@@ -21,14 +21,15 @@ struct core_retransmit;
 #define CORE_SMALL_BYTES (16u << 10)  /* largest eager SEND; also the default for small_bytes */
 #define CORE_PIECES_MAX 1000	      /* most pieces (parts of segments) of one chunk */
 #define CORE_REQUEST_BYTES (1u << 30) /* most bytes that one READ_REQ frame asks for */
-/* the window for staged sources on a channel has room for at least this many chunks
- * (core_filled_window) */
+/* the window for staged sources on a channel has room for at least this many chunks of
+ * cfg.chunk_bytes bytes (core_filled_window) */
 #define CORE_FILLED_CHUNKS 4u
-#define CORE_QUANTUM_BYTES (4u << 20) /* bytes cut of one job before the next job has its turn */
+/* bytes cut, or filled, of one job before the next job has its turn */
+#define CORE_QUANTUM_BYTES (4u << 20)
 /* Staging is taken from the pool in portions of at least this size, unless less is wanted or the
  * taker (the peer or a READ) has less than a chunk of staging left. */
 #define CORE_GRANT_BYTES (4u << 20)
-/* largest chunk by reference, unless the peer accepts larger ones */
+/* default of cfg.ref_chunk: the largest chunk by reference, unless the peer accepts larger ones */
 #define CORE_REF_BYTES (16u << 20)
 /* upper limit of a chunk by reference, whatever the peer accepts: the copy of a larger one would
  * begin late */
@@ -40,7 +41,8 @@ struct core_retransmit;
  * jobs cut more chunks by reference. A cancelled transfer waits until none of its own bytes by
  * reference are in flight. */
 #define CORE_REF_WINDOW (512u << 20)
-/* the first chunks of a staged source are halved, unless a half would be less than this */
+/* the first chunks of a staged source may be halved (core_chunk_bytes), but not to less than
+ * this */
 #define CORE_FIRST_CHUNK (128u << 10)
 #define CORE_FILL_BYTES (4u << 20) /* most bytes of a staged source that one copy fills */
 #define CORE_PIGGYBACK_BYTES 4096  /* largest notification that leaves with its WRITE */
@@ -67,7 +69,7 @@ struct core_job {
 	 * is cut, because the transfer or read response is ending */
 	bool queued, small, stopped;
 	bool announced; /* SEND: its SEND or RTS frame was cut; NOTE: a frame of it was cut */
-	bool staged;	/* the destination is staged: chunks wait for grants */
+	bool staged;	/* WRITE, SEND: the destination is staged, so chunks wait for grants */
 	bool fills;	/* the source is staged: only bytes that are filled are cut */
 	/* The path of the chunks; REQUEST: of the data that the peer sends back. If it is not
 	 * STREAM, the source of a chunk may be read until the peer has acknowledged the chunk. */

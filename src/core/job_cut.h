@@ -34,10 +34,10 @@ static inline bool core_job_messages(const struct core_job *job)
 }
 
 /* Returns the chunk size of the job at `linear`. It is fixed for each path, except for a staged
- * source, which goes by the stream. Chunks of a staged source are larger while other bulk jobs
- * wait, or while every channel can still get two of them. This means fewer frames, and larger
- * copies at the peer. While no other bulk job waits, the first chunks of a staged source are
- * halved, so that all stages of the transfer start early. */
+ * source, which goes by the stream. Chunks of a staged source are larger while two or more bulk
+ * jobs wait, or while every channel can still get two of the larger ones. This means fewer frames,
+ * and larger copies at the peer. While at most one bulk job waits, the first chunks of a staged
+ * source are halved, so that all stages of the transfer start early. */
 static inline uint64_t core_chunk_bytes(const struct core_link *link, const struct core_job *job,
 					uint64_t linear)
 {

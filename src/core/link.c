@@ -7,8 +7,8 @@
 
 #include "core/link_priv.h"
 
-/* If a budget is below these values, a CREDIT frame for it is also due as soon as the application
- * has read everything (core_credit.prompt). */
+/* If a budget is below these values, a CREDIT frame for it is also due as soon as no notification
+ * or SEND of the peer waits on this side (core_credit.prompt). */
 static const uint64_t prompt_below[FRAME_CREDIT_STAGE] = {
 	[FRAME_CREDIT_NOTIFY] = 2ull * TCPX_NOTIFY_MAX,
 	[FRAME_CREDIT_EAGER] = 8ull * CORE_SMALL_BYTES,

@@ -36,25 +36,25 @@ tcpx_status core_link_init(struct core_link *link, const struct core_config *cfg
 /* Frees what the link owns. Called after core_link_fail(), when all requests have ended. */
 void core_link_fini(struct core_link *link);
 
-/* Called when the peer accepts chunks by reference of up to `bytes`. The limit never falls, and
- * never rises above CORE_REF_MOST. */
+/* Called when the peer accepts chunks by reference of up to `bytes`. Raises the largest size of
+ * such chunks to that, at most to CORE_REF_MOST. Never lowers it. */
 void core_link_refs(struct core_link *link, uint64_t bytes);
 
-/* Ends the link: every transfer ends with `status`, every read response and notification is
- * dropped. No channel may be inside a call of its transport, except for calls announced by
- * core_chan_stays(), whose transfers end in core_chan_left(). Does nothing on a dead link. */
+/* Ends the link: transfers end with `status`, or with their own if they are ending already; read
+ * responses and notifications are dropped. No channel may be inside a call of its transport, except
+ * for calls announced by core_chan_stays(), whose transfers end in core_chan_left(). */
 void core_link_fail(struct core_link *link, tcpx_status status);
 /* Called before core_link_fail() if the peer may go on reading sources by reference. A transfer or
  * read response with job.reading > 0 then does not end before core_link_unlease(). */
 void core_link_lease(struct core_link *link);
 void core_link_unlease(struct core_link *link);
 
-/* Return the next transfer or read response under way, oldest first: the first one for NULL, NULL
- * after the last one. A caller that ends one must get the next one first. */
+/* Return the transfer or read response under way that began next after the argument, or NULL. If
+ * the argument is NULL, return the oldest. A caller that ends one must get the next one first. */
 struct core_xfer *core_xfer_after(const struct core_link *link, const struct core_xfer *xfer);
 struct core_resp *core_resp_after(const struct core_link *link, const struct core_resp *resp);
 
-/* Returns the epoch of the channel's last connection, or 0 if there was none. */
+/* Returns the channel's last epoch, even of a connection that only the peer saw; 0: none yet. */
 uint32_t core_chan_epoch(const struct core_link *link, uint32_t channel);
 /* Called when a channel is connected. Returns ERR_STALE if the channel was not down or `epoch` is
  * no higher than before, ERR_PROTOCOL if there is no such channel, ERR_NO_MEMORY, or a dead link's
@@ -70,8 +70,8 @@ void core_chan_stays(struct core_link *link, uint32_t channel, bool tx, bool rx)
 /* Called when the calls announced by core_chan_stays() have returned. */
 void core_chan_left(struct core_link *link, uint32_t channel);
 /* Called before core_chan_lost() on a channel of plugin messages if its oldest message was not
- * sent, for an unknown reason. The second time, the message's transfer ends with `status`; if it
- * serves a READ of the peer, that READ ends with ERR_REMOTE. The source may be the cause. */
+ * sent, for an unknown reason. The second time for a transfer, ends it with `status`, and for a
+ * read response, ends the peer's READ with ERR_REMOTE: the source may be the cause. */
 void core_chan_stuck(struct core_link *link, uint32_t channel, tcpx_status status);
 /* Called when the peer's FENCE of a channel arrives. The peer has applied or refused our frames up
  * to `applied`; `nacks` are its refusals. Our frames after `applied` are sent again on other
@@ -86,32 +86,32 @@ void core_link_refence(struct core_link *link);
 uint32_t core_link_channels_up(const struct core_link *link);
 /* Returns the number of channels of plugin messages that are up. */
 uint32_t core_link_messages_up(const struct core_link *link);
-/* Called when no channel of plugin messages will come up. Transfers whose chunks are such messages
- * end with `status`. READs of the peer that are served by such messages end with ERR_REMOTE. */
+/* Called when no channel of plugin messages has come up in time. WRITEs, READs and SENDs whose
+ * chunks are such messages end with `status`, READs of the peer that they serve with ERR_REMOTE. */
 void core_link_strand(struct core_link *link, tcpx_status status);
 
-/* Posts a transfer. Returns ERR_STATE unless it is IDLE or FINAL; ERR_AGAIN if there is no
- * notification budget now, or, for a SEND, if CORE_CANCELLED_MAX cancelled SENDs wait to be
+/* Posts a transfer. Returns ERR_STATE unless it is IDLE or FINAL; ERR_AGAIN if too little
+ * notification budget is left now, or, for a SEND, if CORE_CANCELLED_MAX cancelled SENDs wait to be
  * reported; ERR_LIMIT if the notification is larger than the budget; ERR_NO_MEMORY; or a dead
  * link's error. The bytes of a notification are copied. */
 tcpx_status core_xfer_post(struct core_link *link, struct core_xfer *xfer);
 /* Called when the engine has copied a WRITE or READ marked `direct`, or failed to (`status`). */
 void core_xfer_moved(struct core_link *link, struct core_xfer *xfer, tcpx_status status);
-/* Ends the transfer with `status` as soon as nothing uses its memory, perhaps at once. Keeps the
- * status of a transfer that is ending already. Returns ERR_STATE if it is not under way. */
+/* Ends the transfer with `status` as soon as nothing uses its memory (`strict`: and no frame of it
+ * is in flight). Keeps the status of one that is ending. ERR_STATE: it is not under way. */
 tcpx_status core_xfer_cancel(struct core_link *link, struct core_xfer *xfer, tcpx_status status);
 /* Ends transfers whose deadline has passed. Returns the next deadline, or 0 without one. */
 int64_t core_link_expire(struct core_link *link, int64_t now_ns);
 /* Sends a standalone notification that no request waits for. Returns the errors that
  * core_xfer_post() returns for a notification. */
 tcpx_status core_note_send(struct core_link *link, const void *data, uint64_t bytes);
-/* Returns the last number that was given to a standalone notification, or 0. That notification may
- * still wait to be sent. */
+/* Returns the last number that was given to a standalone notification, or 0 if there was none. That
+ * notification may still wait to be sent. */
 uint64_t core_note_last(const struct core_link *link);
 /* Whether a standalone notification with a number up to `number` is not acknowledged yet. */
 bool core_notes_wait(const struct core_link *link, uint64_t number);
-/* Called when the application has released a notification of `bytes` bytes. `empty`: the
- * application has read everything that arrived. */
+/* Called when the application has released a notification of `bytes` bytes, if the link is alive.
+ * `empty`: the application has released all notifications that were published. */
 void core_note_consumed(struct core_link *link, uint64_t bytes, bool empty);
 
 /* Begins a flush: asks the peer to acknowledge soon every frame that was sent so far. Until all

@@ -32,8 +32,8 @@ struct core_ops {
 	/* Called when both fences are exchanged. The channel may be dialled again with a higher
 	 * epoch. */
 	void (*channel_free)(void *arg, uint32_t channel);
-	/* Called when a notification is complete and may be read. It belongs to the callee, which
-	 * frees it with note_free(arg, msg, msg->there). */
+	/* Called when a notification is complete and may be read. It then belongs to the callee,
+	 * which frees it as note_free(arg, msg, msg->there) does. */
 	void (*notify)(void *arg, struct core_notify_in *msg);
 	/* Called when a notification that no request waits for was acknowledged by the peer, or was
 	 * dropped because its channel was lost. A flush may wait for this. */
@@ -42,9 +42,9 @@ struct core_ops {
 	 * copy ends later. In the last case, core_recv_applied() must be called when it ends. */
 	tcpx_status (*deliver)(void *arg, struct core_xfer *xfer, const void *data, uint64_t bytes);
 	/* Takes staging for arriving bytes from the shared pool: at most `want` bytes, and none if
-	 * fewer than `least` are free. Returns the number of bytes taken. If that is less than
-	 * `want`, core_stage_waits() becomes true, and core_stage_more() must be called when more
-	 * is free. */
+	 * fewer than `least` are free for this link. Returns the number of bytes taken. If that is
+	 * less than `want`, core_stage_waits() becomes true, and core_stage_more() must be called
+	 * when more is free. */
 	uint64_t (*stage_take)(void *arg, uint64_t want, uint64_t least);
 	/* Returns how many bytes of grants, at most `want`, the peer may keep without a request
 	 * until the link ends. */
@@ -60,15 +60,15 @@ struct core_ops {
 	void *(*alloc)(void *arg, size_t bytes);
 	void (*free)(void *arg, void *ptr, size_t bytes);
 	/* Allocates memory for an arriving notification or for the hash table of such
-	 * notifications. No budget is checked, since the peer was granted cover for it. Charges
-	 * `there` bytes to the account; note_grew() charges more, and note_free() returns all of
-	 * them. */
+	 * notifications. No budget is checked, since the memory was set aside when the peer was
+	 * granted cover. Counts `there` bytes as in use. note_grew() adds to this count, and
+	 * note_free() subtracts `there` bytes, which must be all that were added for `ptr`. */
 	void *(*note_alloc)(void *arg, size_t bytes, size_t there);
 	void (*note_grew)(void *arg, size_t more);
 	void (*note_free)(void *arg, void *ptr, size_t there);
 	/* Sets aside `want` bytes of the account for the peer's notifications, or only `least`, or
-	 * none. Returns the number of bytes. If that is less than `want`, core_note_more() must be
-	 * called when there may be more. */
+	 * none. Returns the number of bytes. If that is 0, core_note_more() must be called when
+	 * there may be memory. */
 	uint64_t (*note_take)(void *arg, uint64_t want, uint64_t least);
 	/* Returns to the account what note_take() set aside. */
 	void (*note_give)(void *arg, uint64_t bytes);
@@ -92,8 +92,8 @@ struct core_config {
 	uint32_t ref_chunk;
 	uint32_t ref_window; /* window for bytes by reference; 0: CORE_REF_WINDOW */
 	uint8_t secret[16];  /* a number the peer cannot know */
-	uint64_t credit_out[FRAME_CREDIT_COUNT]; /* first windows of the peer's hello */
-	uint64_t credit_in[FRAME_CREDIT_COUNT];	 /* first windows of our hello */
+	uint64_t credit_out[FRAME_CREDIT_COUNT]; /* initial credit in the peer's hello */
+	uint64_t credit_in[FRAME_CREDIT_COUNT];	 /* initial credit in our hello */
 	/* first windows of cover: `out` for us, `in` for the peer; 0 means the whole notification
 	 * budget */
 	uint64_t cover_out, cover_in;

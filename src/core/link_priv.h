@@ -11,8 +11,8 @@
 /* chunk.c */
 struct core_chunk *core_chunk_add(struct core_link *link, struct core_chan *chan,
 				  struct frame *frame, struct core_job *job);
-/* Called when the channel's plugin connection is closed, so that nothing reads the sources of its
- * messages any more. Requests that waited for this may end. */
+/* Called when the channel's comms are closed, so that nothing reads the sources of its messages any
+ * more. Requests that waited for this may end. */
 void core_chunks_release_messages(struct core_link *link, struct core_chan *chan);
 void core_chunks_ack(struct core_link *link, struct core_chan *chan, uint64_t seq);
 bool core_chunks_requeue(struct core_link *link, struct core_chan *chan);

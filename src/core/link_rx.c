@@ -10,8 +10,8 @@ static bool frame_is_sequenced(uint8_t type)
 }
 
 /* Called when an RDATA or SDATA frame begins to arrive. The payload goes to the READ or RECV that
- * the frame names, or to scratch memory if that request has ended. Returns ERR_PROTOCOL if the
- * frame does not fit the request. */
+ * the frame names, or to scratch memory if no such request is under way. Returns ERR_PROTOCOL if
+ * the frame does not fit the request. */
 static tcpx_status rx_begin_request(struct core_link *link, struct core_chan *chan,
 				    const struct frame *frame, struct core_rx *rx)
 {
@@ -142,8 +142,8 @@ static tcpx_status rx_staging_take(struct core_link *link, struct core_chan *cha
 	return TCPX_OK;
 }
 
-/* Gives back the staging of a frame that was lost half-way. The frame takes staging again when it
- * is sent again. */
+/* Gives back the staging of a frame that was lost half-way. If the frame is sent again, it takes
+ * staging again. */
 static void rx_staging_undo(struct core_link *link, struct core_chan *chan)
 {
 	struct core_io *io = &chan->rx;
@@ -406,9 +406,10 @@ void core_rx_lost(struct core_link *link, struct core_chan *chan)
 }
 
 /* Called when the frame has arrived. If its payload is valid, counts the payload as applied, unless
- * it is still being copied, and does what the frame says. If not, undoes what was counted when the
- * payload began to arrive. The frame still holds its references. Returns the errors of
- * core_rx_end(). */
+ * it is still being copied, or ends the READ or RECV with the error `status`; then does what the
+ * frame says. If the payload is invalid, undoes what was counted when it began to arrive. Of a
+ * frame whose bytes were given up (`aborted`), nothing counts. The frame still holds its
+ * references. Returns the errors of core_rx_end(). */
 static tcpx_status rx_settle(struct core_link *link, struct core_chan *chan, bool valid,
 			     tcpx_status status, const void *data)
 {

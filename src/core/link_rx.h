@@ -51,8 +51,8 @@ tcpx_status core_rx_end(struct core_link *link, uint32_t channel, bool valid, tc
 			const void *data);
 /* Called when the copy of a chunk to its destination has ended. The source was staging, a plugin's
  * bounce pages or, by reference, the peer's memory. `xfer_id` is this side's READ or RECV, which
- * may have ended already, or 0 for a chunk of the peer's WRITE. `bytes` is the length of the chunk,
- * and `staged` says how many of these bytes were in staging. */
+ * may be ending, or 0 for a chunk of the peer's WRITE. `bytes` is the length of the chunk, and
+ * `staged` says how many of these bytes were in staging. */
 void core_rx_committed(struct core_link *link, uint32_t channel, uint32_t epoch, uint64_t seq,
 		       uint64_t xfer_id, uint64_t bytes, uint64_t staged, tcpx_status status);
 /* Called when a copy of an eager SEND has ended for which ops->deliver() returned

@@ -94,9 +94,10 @@ static bool tx_next_ctl(struct core_link *link, struct core_chan *chan, struct c
 	return true;
 }
 
-/* Cuts the first frame of a SEND: a SEND frame with all bytes if there is eager credit for them
- * (core_send_acquire), otherwise an RTS, which only announces the SEND. Returns false if there is
- * no credit for either, or if the bytes of a SEND frame are not filled yet. */
+/* Cuts the first frame of a SEND: a SEND frame with all bytes if it is short enough and there is
+ * eager credit for them (core_send_acquire), otherwise an RTS, which only announces the SEND.
+ * Returns false if there is no credit for either, or if the bytes of a SEND frame are not filled
+ * yet. */
 static bool tx_cut_send(struct core_link *link, struct core_chan *chan, struct core_xfer *xfer,
 			struct core_tx *tx)
 {

@@ -20,9 +20,9 @@ void core_notify_init(struct core_notify *notify, const struct core_config *cfg)
 	notify->flush = false;
 }
 
-/* Makes a notification, which leaves after core_note_start(), and uses notification credit for it.
- * Returns ERR_LIMIT if it is larger than the budget, ERR_AGAIN if there is not enough credit now,
- * or ERR_NO_MEMORY. */
+/* Makes a notification, which leaves after core_note_start() or piggybacked, and uses notification
+ * credit for it. Returns ERR_LIMIT if it is larger than the budget, ERR_AGAIN if there is not
+ * enough credit now, or ERR_NO_MEMORY. */
 tcpx_status core_note_make(struct core_link *link, const void *data, uint64_t bytes,
 			   bool standalone, struct core_note **out_note)
 {
@@ -70,9 +70,9 @@ static void note_destroy(struct core_link *link, struct core_note *note)
 
 void core_note_start(struct core_link *link, struct core_note *note)
 {
-	/* Numbers are given in the order in which notifications start. The send queues keep this
-	 * order among small notifications and among large ones. Of standalone ones, the receiver
-	 * restores the order between small and large. */
+	/* Numbers are given in the order in which notifications start. They may leave in another
+	 * order, for example a small one before a large one. The receiver publishes standalone ones
+	 * in the order of their numbers. */
 	note->number = note->standalone ? ++link->notify.alone_last : ++link->notify.attached_last;
 	if (core_cover_acquire(link, note))
 		core_job_queue(link, &note->job);
@@ -207,7 +207,7 @@ void core_notify_in_publish(struct core_link *link, struct core_notify_in *msg)
 /* Charges the peer for an arriving notification, and allocates the notification. Returns
  * ERR_PROTOCOL if the peer has no cover or credit for it, or ERR_NO_MEMORY. All its memory is
  * allocated at once, since parts arrive in any order. Pages that were never written occupy no
- * memory, so of several parts only those that have arrived are charged to the account. */
+ * memory, so of several parts only those that have arrived count as in use (`there`). */
 tcpx_status core_notify_in_new(struct core_link *link, const struct frame *frame,
 			       struct core_notify_in **out_msg)
 {
@@ -229,13 +229,12 @@ tcpx_status core_notify_in_new(struct core_link *link, const struct frame *frame
 	return TCPX_OK;
 }
 
-/* Called when `bytes` more of the notification have arrived. Charges their memory to the
- * account. */
+/* Called when `bytes` more of the notification have arrived. Counts their memory as in use. */
 static void notify_in_grew(struct core_link *link, struct core_notify_in *msg, uint32_t bytes)
 {
 	msg->got += bytes;
 	if (msg->got <= msg->there - sizeof(*msg))
-		/* the notification has a single part, which was charged when it began to arrive */
+		/* the notification has a single part, which was counted when it began to arrive */
 		return;
 	msg->there += bytes;
 	link->cfg.ops->note_grew(link->cfg.arg, bytes);
@@ -277,7 +276,8 @@ tcpx_status core_notify_in_begin(struct core_link *link, const struct frame *fra
 	return TCPX_OK;
 }
 
-/* Called when a part is invalid or was lost while it arrived. The part may come again. */
+/* Called when a part is invalid or was lost while it arrived. Its bytes no longer count as
+ * arriving, and may come again. */
 void core_notify_in_undo(struct core_link *link, const struct frame *frame)
 {
 	struct core_notify_in *msg = core_incoming_find(&link->notify.incoming, frame->xfer,

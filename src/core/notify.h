@@ -47,7 +47,7 @@ struct core_notify_in {
 	uint64_t got;	/* bytes of parts that are in place */
 	uint64_t begun; /* bytes of parts that are in place or arriving */
 	uint64_t seams; /* keyed sum that shows whether its parts leave a gap: note_seam() */
-	uint64_t there; /* bytes of its memory that are charged to the account */
+	uint64_t there; /* bytes of its memory that count as in use in the account */
 	void *from;	/* for the engine, after ops->notify() */
 	bool standalone;
 	/* Standalone and complete. Such a notification waits for those with lower numbers. */
@@ -55,7 +55,8 @@ struct core_notify_in {
 	unsigned char data[];
 };
 
-/* Notifications of the peer that are arriving, or that are complete and wait for lower numbers. */
+/* Notifications of the peer that are arriving, or that are complete and wait for lower numbers.
+ * Piggybacked ones are in core_piggyback instead. */
 struct core_incoming {
 	struct list_node list; /* list of core_notify_in */
 	/* The 2^bits buckets of the hash table by number; each is a chain. `few` has the buckets

@@ -35,7 +35,7 @@ static inline enum core_path core_path_of(const struct frame *frame)
 }
 
 /* Returns the path by which the frame's payload goes. Returns STREAM if the frame has no payload:
- * the flag of a READ_REQ or CTS concerns frames of the peer. */
+ * the flag of a READ_REQ or CTS concerns the frames that answer it. */
 static inline enum core_path core_path_of_payload(const struct frame *frame)
 {
 	return frame->payload_bytes ? core_path_of(frame) : CORE_PATH_STREAM;

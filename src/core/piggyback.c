@@ -102,7 +102,8 @@ static void piggyback_decide(struct core_link *link, struct core_notify_in *msg,
 		return;
 	}
 	core_notify_in_free(link, msg);
-	/* the application never gets it: returns its credit as if the application had read it */
+	/* the application never gets it: returns its credit as if the application had released
+	 * it */
 	core_link_return(link, FRAME_CREDIT_NOTIFY, bytes + CORE_NOTE_COST, true);
 	core_cover_released(link, bytes + CORE_NOTE_COST);
 }

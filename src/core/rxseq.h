@@ -84,8 +84,7 @@ struct core_nack *core_rxseq_nacks_move(struct core_rxseq *rx, struct core_nack 
  * must follow. */
 void core_rxseq_refuse(struct core_rxseq *rx, uint64_t seq, uint64_t xfer, int32_t status);
 
-/* Returns the refusal to send now, which then counts as sent, or NULL if all
- * refusals were sent. */
+/* Returns the refusal to send now, which then counts as sent, or NULL if none may be sent now. */
 const struct core_nack *core_rxseq_nack_next(struct core_rxseq *rx);
 
 /* Called when the peer has acknowledged the NACK for `seq`, so that a fence need not repeat it. */

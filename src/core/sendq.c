@@ -105,8 +105,8 @@ bool core_carries_small(const struct core_link *link, uint32_t channel)
 					!core_carries_messages(link, channel));
 }
 
-/* Whether the channel carries bulk jobs as streams. The priority channel does so only while no bulk
- * channel for streams is up. */
+/* Whether the channel carries bulk jobs that are not sent as messages of a plugin. The priority
+ * channel does so only while no bulk channel for streams is up. */
 bool core_carries_bulk(const struct core_link *link, uint32_t channel)
 {
 	uint32_t i;
@@ -192,7 +192,7 @@ static struct core_ctl *ctl_new(struct core_link *link, const struct frame *fram
 	return ctl;
 }
 
-/* Queues a copy of a control frame. If there is no memory, the link fails. */
+/* Queues a copy of a control frame. If there is no memory, or too many wait, the link fails. */
 void core_ctl_queue(struct core_link *link, const struct frame *frame)
 {
 	struct core_ctl *ctl;
@@ -212,9 +212,9 @@ void core_ctl_queue(struct core_link *link, const struct frame *frame)
 	core_kick_small(link);
 }
 
-/* Called when a SEND was cancelled before it had eager credit. Its number is used up, so the peer
- * must be told: a CANCEL takes the SEND's place in the order of numbers. Eager credit is acquired
- * in this order, since the peer returns it in this order. */
+/* Called when a SEND has ended before it had eager credit. Its number is used up, so the peer must
+ * be told: a CANCEL takes the SEND's place in the order of numbers. Eager credit is acquired in
+ * this order, since the peer returns it in this order. */
 void core_cancelled_queue(struct core_link *link, const struct frame *frame)
 {
 	struct list_node *pos = link->sendq.cancelled.prev;
@@ -232,8 +232,8 @@ void core_cancelled_queue(struct core_link *link, const struct frame *frame)
 
 /* --- credits and staging, and the channels that they kick --- */
 
-/* Called when a frame begins to arrive that occupies memory on this side until it is consumed.
- * Charges the frame to the peer's credit. Returns false if the peer has no credit for it. */
+/* Charges the peer's credit for a frame that has arrived or is arriving and occupies memory on this
+ * side until it is consumed. Returns false if the peer has no credit for it. */
 bool core_link_charge(struct core_link *link, enum frame_credit kind, uint64_t amount)
 {
 	bool due;
@@ -245,7 +245,8 @@ bool core_link_charge(struct core_link *link, enum frame_credit kind, uint64_t a
 	return true;
 }
 
-/* Gives credit back to the peer. `empty`: the application has read everything that arrived. */
+/* Gives credit back to the peer. `empty`: nothing else that the credit was used for waits on this
+ * side. */
 void core_link_return(struct core_link *link, enum frame_credit kind, uint64_t amount, bool empty)
 {
 	if (core_credit_return(&link->credit[kind], amount, empty))

@@ -22,8 +22,8 @@ struct core_ctl {
 struct core_sendq {
 	struct list_node ctl; /* list of core_ctl */
 	uint32_t nctl;	      /* length of `ctl` */
-	/* in `small` and `bulk`, jobs: highest priority first, but one that has had its turn goes
-	 * to the end */
+	/* `small` and `bulk` are lists of jobs: a job is inserted by priority, and goes to the end
+	 * when it has had its turn */
 	struct list_node small; /* for the priority channel */
 	struct list_node bulk;	/* for the other channels */
 	struct list_node sends; /* SENDs whose first frame is not cut yet, by message number */

@@ -19,8 +19,7 @@ void core_send_in_free(struct core_link *link, struct core_send_in *msg)
 	link->cfg.ops->free(link->cfg.arg, msg, sizeof(*msg) + (msg->eager ? msg->bytes : 0));
 }
 
-/* Queues a FINAL, which says how the peer's SEND or RECV with the id `sender` ended on this
- * side. */
+/* Queues a FINAL for the peer's request with the id `sender`, which then ends with `status`. */
 static void final_queue(struct core_link *link, uint64_t sender, tcpx_status status, uint64_t bytes)
 {
 	struct frame final = {.type = FRAME_FINAL,

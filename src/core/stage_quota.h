@@ -43,8 +43,8 @@ void core_stage_out_withdraw(struct core_stage_out *out, uint64_t bytes);
 
 /* Called when a CREDIT frame arrives: the peer has granted `granted` bytes since the link began,
  * and lets us keep `ahead` bytes of grants without a request. Returns how many bytes are granted in
- * addition, or 0 if the frame is an old one. Gives back grants beyond all requests and `ahead`,
- * which makes a STAGE_REQ frame due. */
+ * addition. Returns 0 and changes nothing if there are none. Gives back grants beyond all requests
+ * and `ahead`, which makes a STAGE_REQ frame due. */
 uint64_t core_stage_out_grant(struct core_stage_out *out, uint64_t granted, uint64_t ahead);
 
 /* Called when a frame with `bytes` of payload is cut. core_stage_out_left() must allow them. */

@@ -171,8 +171,8 @@ static void xfer_finish(struct core_link *link, struct core_xfer *xfer, tcpx_sta
 	link->cfg.ops->ended(link->cfg.arg, xfer);
 }
 
-/* Called when all bytes of the transfer are in place. Lets its notification leave, or ends the
- * transfer if it has none. */
+/* Called when all bytes of the transfer are in place. Ends the transfer if it has no notification.
+ * Otherwise the notification leaves now, unless it has left piggybacked. */
 static void xfer_data_done(struct core_link *link, struct core_xfer *xfer)
 {
 	if (!xfer->note) {
@@ -194,8 +194,9 @@ static void xfer_recv_done(struct core_link *link, struct core_xfer *xfer)
 	xfer_finish(link, xfer, xfer->recv.truncated ? TCPX_ERR_TRUNCATED : TCPX_OK);
 }
 
-/* Whether the transfer cannot end yet: the peer or a plugin may still read its memory; or it is a
- * strict WRITE, whose frames in flight may still write to the peer's memory. */
+/* Whether a transfer whose status is decided must still wait: the peer or a plugin may still read
+ * its memory; or it is a strict WRITE, whose frames in flight may still write to the peer's
+ * memory. */
 static bool xfer_waits_for_peer(const struct core_link *link, const struct core_xfer *xfer)
 {
 	return core_job_source_read(link, &xfer->job) ||

@@ -33,7 +33,7 @@ struct core_xfer {
 	const void *notify;
 	uint32_t notify_bytes;
 	bool has_notify;
-	bool strict; /* a cancelled WRITE ends only when none of its frames is in flight */
+	bool strict; /* a WRITE that ends early waits until none of its frames is in flight */
 	/* a destination region is staged at the peer; all of them are then treated as staged */
 	bool remote_staged;
 	bool local_staged; /* a local region is staged; all are then treated as staged */

@@ -4,7 +4,7 @@
  * Everything here runs on the loop's thread and never blocks. The exception is ctl_resolve(), which
  * blocks its caller until a deadline at most.
  *
- * Proofs (HMAC-SHA256, K = the key of the auth method):
+ * Proofs (HMAC-SHA256, K = the key of the auth method; for NONE and BARE see handshake.c):
  *   dial.proof   = HMAC(K, "tcpx dial" || dial without proof)      if wrong: closed, no answer
  *   answer.proof = HMAC(K, "tcpx answer" || dial || answer without proof)
  *   proof.proof  = HMAC(K, "tcpx proof" || dial || answer || proof without proof)
@@ -12,7 +12,7 @@
  * and the signatures, by each end's own key, of SHA-256 of
  *   "tcpx answer identity" || dial || answer before its signature
  *   "tcpx proof identity" || dial || answer || proof before its signature
- * A data connection uses ctl_data_auth()'s method with K = the control link's session key.
+ * A further connection of a link uses ctl_data_auth()'s method with K = the link's session key.
  */
 #ifndef CTL_CONN_H
 #define CTL_CONN_H
@@ -36,9 +36,9 @@ struct ctl_conn {
 	struct sockaddr_storage local_addr, remote_addr;
 };
 
-/* Returns the auth method of the data connections of a control link with method `control`: BARE if
- * `control` is BARE, or if it is NONE and `loopback` is set; else LINK. LINK proves the session key
- * of the control link. BARE sends this key in clear and needs no crypto library. */
+/* Returns the auth method of further connections of a link that was made by method `control`: BARE
+ * if `control` is BARE, or if it is NONE and the further connection is on loopback; else LINK. LINK
+ * proves the link's session key. BARE sends this key in clear and needs no crypto library. */
 static inline enum wire_auth ctl_data_auth(enum wire_auth control, int loopback)
 {
 	return (control == WIRE_AUTH_NONE && loopback) || control == WIRE_AUTH_BARE
@@ -51,13 +51,13 @@ static inline enum wire_auth ctl_data_auth(enum wire_auth control, int loopback)
  * change the session. Only `ready` proves that the dialler is alive, and only `ready` may close the
  * listener. */
 struct ctl_accept_ops {
-	/* Writes the key for this dial and returns 1. Returns 0 to refuse the dial silently. For
-	 * role DATA, dial->key_id names the link. `loopback`: the remote address is loopback. */
+	/* Writes the key for this dial and returns 1. Returns 0 to refuse the dial silently.
+	 * dial->key_id names the key or link. `loopback`: the remote address is loopback. */
 	int (*key)(void *arg, const struct wire_hello *dial, int loopback,
 		   uint8_t key[CTL_KEY_BYTES]);
-	/* Called when the dial is proven: fills in uuid, incarnation, name, channels, budgets and
-	 * status of the answer. If the status is not 0 (restarted, unknown link, superseded ...),
-	 * the answer is a refusal, after which the connection ends. */
+	/* Called when the dial is proven, unless its version is unknown: fills in uuid, name,
+	 * channels, budgets, status and the like. If the status is not 0 (restarted, unknown link,
+	 * superseded ...), the answer is a refusal, after which the connection ends. */
 	void (*answer)(void *arg, const struct wire_hello *dial,
 		       const struct sockaddr_storage *from, struct wire_hello *answer);
 	/* Called when the handshake is complete: takes over the connection. */
@@ -72,11 +72,11 @@ struct ctl_counters {
 
 struct ctl_listener;
 
-/* Listens on one address. *port 0 means any port, which is written back; `device` is as in
- * ctl_dial_opts. Connections that are not authenticated are limited to 2 s and to 128; those
- * without a proven dial also to 8 per source (64 for loopback). At 8 (64), the source's oldest one
- * is closed; at 128, see ctl_listener_room(). Returns ERR_ADDRESS if the address is taken or not
- * local, ERR_NO_DESCRIPTORS, ERR_NO_MEMORY, or ERR_SYSTEM. */
+/* Listens on one address. *port 0 means any port, which is written back. `device` is NULL, or the
+ * interface to bind to unless `addr` is loopback. A connection must authenticate within 2 s. At
+ * most 128 may be unauthenticated, and of these at most 8 per source (64 for loopback) may lack a
+ * proven dial. At 8 (64), the source's oldest one is closed; at 128, see ctl_listener_room().
+ * Returns ERR_ADDRESS if the address is taken or not local, or the error of a missing resource. */
 tcpx_status ctl_listener_open(struct sys_loop *loop, const struct sockaddr_storage *addr,
 			      const char *device, uint16_t *port, const struct ctl_accept_ops *ops,
 			      void *arg, struct ctl_counters *counters,
@@ -93,7 +93,7 @@ struct ctl_dial_opts {
 	uint16_t port_lo, port_hi;     /* range of local ports; if 0, the system chooses */
 	const char *device;	       /* NULL, or interface to bind to unless remote is loopback */
 	uint16_t segment_bytes;	       /* limit of a packet's payload, in either direction; or 0 */
-	struct wire_hello hello; /* fields of the dial; ctl_dial_start fills in nonce and proof */
+	struct wire_hello hello; /* fields of the dial; ctl_handshake_dial() fills in the others */
 	uint8_t key[CTL_KEY_BYTES];
 	const struct ctl_identity *identity; /* identity that the dial proves, or NULL */
 	int64_t deadline_ns;		     /* absolute, monotonic */
@@ -102,12 +102,12 @@ struct ctl_dial_opts {
 	tcpx_status (*agree)(void *arg, const struct wire_hello *answer);
 };
 
-/* Starts a dial. Fails if a descriptor, memory, local address, port or device is missing, or with
- * ERR_UNSUPPORTED (BARE beyond loopback). `done` is called exactly once, from the loop and never
- * from inside ctl_dial_start(); it is not called after a failed start or a cancel. It gets TCPX_OK
- * and a connection whose fd it owns, or an error, its errno and the thread's last error. With
- * ERR_EXISTS, conn->fd is -1 and conn->remote the session that answered. PEER_RESET and PEER_CLOSED
- * may be temporary: the acceptor had too many connections. */
+/* Starts a dial. Fails if a descriptor, memory, local address, port or device is missing, with
+ * ERR_UNSUPPORTED (BARE beyond loopback, no crypto library) or ERR_INVALID (two address families).
+ * `done` is called exactly once, from the loop and never from inside ctl_dial_start(); it is not
+ * called after a failed start or a cancel. It gets TCPX_OK and a connection whose fd it owns, or an
+ * error, its errno, the thread's last error and conn = NULL. With ERR_EXISTS, conn->remote is the
+ * answer, and conn->fd -1. PEER_RESET may be temporary: the acceptor had too many connections. */
 tcpx_status ctl_dial_start(struct sys_loop *loop, const struct ctl_dial_opts *opts,
 			   void (*done)(void *arg, tcpx_status status, int err,
 					const struct ctl_conn *conn),
@@ -118,8 +118,8 @@ void ctl_dial_cancel(struct ctl_dial *dial); /* on the loop's thread, before don
 int ctl_resolve_is_name(const char *text);
 /* Resolves "host:port", "[v6]:port" or "host" (default_port) into at most `max` addresses in the
  * order of getaddrinfo, but with the two families alternating. Blocks the caller at most until the
- * deadline: a thread does the look-up and is abandoned if it hangs. Returns ERR_LIMIT if too many
- * abandoned look-ups hang, else ERR_NOT_FOUND, ERR_TIMED_OUT or ERR_INVALID. */
+ * deadline: a thread does the look-up and is abandoned if it hangs. Errors: ERR_LIMIT (too many
+ * abandoned look-ups hang), ERR_NOT_FOUND, ERR_TIMED_OUT, ERR_INVALID, and of missing resources. */
 tcpx_status ctl_resolve(const char *text, uint16_t default_port, int64_t deadline_ns,
 			struct sockaddr_storage *out_addrs, unsigned max, unsigned *out_count);
 

@@ -150,9 +150,9 @@ tcpx_status ctl_link_send(struct ctl_link *link, const struct frame *frame, cons
 	}
 	status = enqueue_frame(link, iov, put > 0 ? (size_t)put : 0);
 	/* Nothing else may be sent on this link if a frame was sent in part. The same holds if
-	 * there is no memory for a frame, because the peer may wait for it. The link then ends;
-	 * fences and shares are sent again on the next one. If only the queue is full, the caller
-	 * decides. */
+	 * there is no memory for a frame, because the peer may wait for it. This control link then
+	 * ends; fences, and unanswered SHARE frames, are sent again on the next control link. If
+	 * only the queue is full, the caller decides. */
 	if (status != TCPX_OK && (put > 0 || status == TCPX_ERR_NO_MEMORY))
 		return fail_sending(link, status, 0);
 	return status;

@@ -85,7 +85,8 @@ static void fail_dial(struct ctl_dial *dial, tcpx_status status, int err, const 
 	done(arg, status, err, status == TCPX_ERR_EXISTS ? &refused : NULL);
 }
 
-/* Ends the dial with success: frees it and calls `done`, which takes over the connection. */
+/* Called when the proof is sent: frees the dial and calls `done`, which takes over the connection.
+ * Ends the dial with an error if there is no session key. */
 static void finish_dial(struct ctl_dial *dial)
 {
 	void (*done)(void *arg, tcpx_status status, int err, const struct ctl_conn *conn) =
@@ -125,7 +126,7 @@ static const char *answer_text(tcpx_status status)
 }
 
 /* Ends the dial because the answer could not be read. An orderly close before the answer's first
- * byte means that the acceptor refused the proof in our dial. */
+ * byte means that the acceptor has no key for our dial, or refused the proof in it. */
 static void answer_lost(struct ctl_dial *dial, tcpx_status status, int err)
 {
 	if (status == TCPX_ERR_PROTOCOL)
@@ -254,8 +255,8 @@ static tcpx_status bind_local(int fd, const struct ctl_dial_opts *opts, uint16_t
 		/* without a local address, binds to the wildcard */
 		local.ss_family = opts->remote.ss_family;
 		sys_addr_set_port(&local, port);
-		/* Connections to different remote ends may share a local port, also during
-		 * TIME_WAIT. connect() fails if the remote end is the same, too. */
+		/* Lets connections to different remote ends share a local port, also during
+		 * TIME_WAIT. connect() fails if the port has a connection to this remote end. */
 		sys_sock_reuse(fd);
 	}
 	return local.ss_family ? sys_sock_bind(fd, &local) : TCPX_OK;
@@ -296,8 +297,8 @@ static tcpx_status try_port(struct ctl_dial *dial, const struct ctl_dial_opts *o
 	return TCPX_OK;
 }
 
-/* Tries the ports of the range until one is free. Starts after the port that was used last, so that
- * a port is reused as late as possible. */
+/* Tries the ports of the range until one is free. Starts after the port that was tried last, so
+ * that a port is reused as late as possible. */
 static tcpx_status try_range(struct ctl_dial *dial, const struct ctl_dial_opts *opts)
 {
 	static uint32_t turn; /* used by the loop's thread only */

@@ -136,15 +136,15 @@ static tcpx_status add_identity(struct ctl_handshake *hs, struct wire_identity *
 }
 
 /* Whether the method requires that both ends prove their public keys. Of the other methods, LINK is
- * for data connections only, and NONE and BARE work without a crypto library. */
+ * for further connections of a link, and NONE and BARE work without a crypto library. */
 static bool must_identify(uint8_t auth)
 {
 	return auth == WIRE_AUTH_SECRET || auth == WIRE_AUTH_KEY;
 }
 
 /* Checks that the uuid in a message of a control connection matches the public key in it.
- * Returns ERR_AUTH if not, and ERR_PROTOCOL if the method requires a key and the session has no
- * key. Does not check data connections. Ignores the key if this end has no crypto library. */
+ * Returns ERR_AUTH if not, and ERR_PROTOCOL if the method requires a key and the message has none.
+ * Does not check data connections. Ignores the key if this end has no crypto library. */
 static tcpx_status check_identity(const struct wire_hello *hello)
 {
 	uint8_t uuid[WIRE_UUID_BYTES];

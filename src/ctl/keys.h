@@ -42,9 +42,9 @@ int ctl_key_parse(const char *text, size_t len, uint8_t out_key[CTL_KEY_BYTES]);
  * no crypto library. */
 tcpx_status ctl_keys_load(const char *path, struct ctl_keys *out_keys);
 /* Writes a fresh key to a new file; returns ERR_EXISTS if the file exists already. With `append`,
- * adds the key to an existing file as the second one; returns ERR_NOT_FOUND if there is no such
- * file, ERR_LIMIT if the file has two keys already, or ERR_AUTH as ctl_keys_load() does. A dialler
- * uses the first key, an acceptor accepts both. */
+ * adds the key at the end of an existing file; returns ERR_NOT_FOUND if there is no such file,
+ * ERR_LIMIT if the file has two keys already, or ERR_AUTH as ctl_keys_load() does. A dialler uses
+ * the first key of a file, an acceptor accepts both. */
 tcpx_status ctl_keys_create(const char *path, int append);
 /* An identity file has one line, "identity " and the 64 hex digits of the secret key. Mode, owner
  * and errors are those of a key file (ctl_keys_load; ctl_keys_create without append). */

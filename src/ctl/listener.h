@@ -47,7 +47,7 @@ struct ctl_preauth {
 	int64_t since_ns; /* when it was accepted */
 	enum ctl_preauth_state state;
 	size_t lingered_bytes;	 /* bytes that a refused dialler sent since the refusal */
-	bool dial_of_ended_link; /* its dial is for a link that has ended */
+	bool dial_of_ended_link; /* the session has no key for its dial of a data channel */
 	struct ctl_handshake hs;
 };
 
@@ -55,9 +55,9 @@ struct ctl_preauth {
  * are missing. */
 void ctl_preauth_admit(struct ctl_listener *listener, int fd, const struct sockaddr_storage *addr);
 /* Counts, logs and closes a connection that failed before authentication. The close is orderly for
- * a wrong proof (ERR_AUTH), and a reset for any other status. So a dialler with the right key can
- * distinguish "never" from "try again". A dial for a channel of a link that has ended is not
- * counted as an authentication failure, and not logged as a warning. */
+ * ERR_AUTH (wrong proof, or no key for the dial), and a reset for any other status. So a dialler
+ * can distinguish "never" from "try again". With `dial_of_ended_link`, the failure is not counted
+ * as one of authentication, and not logged as a warning. */
 void ctl_preauth_reject(struct ctl_preauth *preauth, tcpx_status status, const char *why);
 /* Closes a connection without counting or logging it: by a reset if `reset` is set, else
  * orderly. */

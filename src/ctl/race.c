@@ -32,9 +32,9 @@ struct ctl_race {
 	struct ctl_dial_opts routes[];
 };
 
-/* Returns a rank for an error, higher if it tells the user more. An error of a peer that was
- * reached ranks above the error that the peer was not reached. An error of our own address ranks
- * lowest. */
+/* Returns a rank for an error, higher if it tells the user more: 1 for an error of our own
+ * address, 2 if the peer was not reached, 3 if its host closed or refused the connection, 4 for any
+ * other error, such as a wrong key. */
 static int error_rank(tcpx_status status)
 {
 	switch (status) {
@@ -96,8 +96,9 @@ static void finish_race(struct ctl_race *race, unsigned route, tcpx_status statu
 
 static void on_route_dialled(void *arg, tcpx_status status, int err, const struct ctl_conn *conn);
 
-/* The callback `agree` of each dial, called when the answer on this route is proven. Calls the
- * user's `agree`, then cancels the dials on other routes before they send their proof. */
+/* The callback `agree` of each dial, called when the answer on its route is proven. Calls the
+ * race's `agree`. If that returns OK, the route wins: cancels the dials on other routes before they
+ * send their proof. */
 static tcpx_status on_answer_proven(void *arg, const struct wire_hello *answer)
 {
 	struct leg *leg = arg;

@@ -32,8 +32,9 @@ struct ctl_race_opts {
 
 /* `done` is called exactly once, from the loop and never from inside ctl_race_start(). It is not
  * called if the race is cancelled. Nor is it called if ctl_race_start() fails: then no route could
- * be dialled, and the last error says why. A route wins when its answer is proven. The others are
- * cancelled before our proof is sent; another one is dialled only if the winner then fails. */
+ * be dialled, and the last error says why. A route wins when its answer is proven and `agree`
+ * returned OK. Dials on other routes are then cancelled before our proof is sent, and another route
+ * is dialled only if the winner fails. */
 tcpx_status ctl_race_start(struct sys_loop *loop, const struct ctl_race_opts *opts, void *arg,
 			   struct ctl_race **out_race);
 void ctl_race_cancel(struct ctl_race *race); /* on the loop's thread, before `done` is called */

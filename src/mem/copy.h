@@ -10,7 +10,7 @@
 
 /*
  * Checks the list, divides it among the blocks of one launch, and fills in args->count and all
- * later fields of `args`. The caller sets the fields before: args->pieces, mark, state and serial.
+ * later fields of `args`. The caller has set args->pieces, mark, state and serial.
  * `slot` is the GPU address of byte 0 of the slot. `blocks` is the most blocks that the launch may
  * have, up to MEM_COPY_BLOCKS; 0 means as many as the rate of the bus needs. The launch has fewer
  * blocks if some would get no 128-byte line of the slot. Returns ERR_INVALID if the list is not

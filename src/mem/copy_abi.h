@@ -58,7 +58,7 @@ struct mem_copy_mark {
  * first launch, not for each list. The first block that stores its list's serial in `claimed`
  * decides for all blocks of that list. */
 struct mem_copy_state {
-	MEM_COPY_WORD claimed; /* serial of the last list of which any block has run */
+	MEM_COPY_WORD claimed; /* serial of the latest list of which a block has begun */
 	/* the decision: the serial if the list is copied, serial | MEM_COPY_STOP if it is
 	 * aborted */
 	MEM_COPY_WORD verdict;

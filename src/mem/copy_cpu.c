@@ -21,7 +21,7 @@
 #define BLOCK_BYTES 16384
 #define BLOCK_PIECES 64
 #define LINE 128u
-/* largest position in a slot; sums of positions must fit into 32 bits */
+/* largest slot offset at which a piece may end; sums of positions must fit into 32 bits */
 #define END_MOST (1u << 30)
 
 _Static_assert(sizeof(struct mem_copy_mark) == 12 && sizeof(struct mem_copy_piece) == 24 &&

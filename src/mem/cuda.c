@@ -248,8 +248,8 @@ static void *cuda_slot_alloc(size_t bytes, uint32_t device)
 }
 
 /* Keeps an unused slot for reuse (mem_kind.slot_leave). The owner thread of the device frees kept
- * slots when it ends. If this thread does not run (in a forked child, or because it has just ended)
- * or the device is broken, frees the slot at once. */
+ * slots when it ends. If this thread does not run or has just ended, or if the device is broken,
+ * frees the slot at once. */
 static void cuda_slot_leave(void *slot, size_t bytes, uint32_t device)
 {
 	if (!mem_cuda_owner_runs(device)) {

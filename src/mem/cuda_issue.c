@@ -128,7 +128,7 @@ static cuda_result issue_pieces(const struct issue *issue, const struct mem_copy
 }
 
 /* Issues the copies of a run one by one. Called when the driver has refused a single call for all
- * of them, because the run may span two allocations. */
+ * of them: the run may span two allocations. */
 static void issue_singly(struct issue *issue, const struct run *run)
 {
 	struct mem_copy *copy = run->first;
@@ -144,12 +144,12 @@ static void issue_singly(struct issue *issue, const struct run *run)
 }
 
 /* Issues the run with one driver call. If the driver refuses a call for several copies, issues the
- * copies one by one. Any other error becomes the result of all copies of the run. If an earlier run
- * made the device unusable, issues nothing, and that run's error becomes the result. The run is
- * empty afterwards. */
+ * copies one by one. Any other error becomes the result of all copies of the run. If an earlier
+ * call made the device unusable, issues nothing, and that call's error becomes the result. The run
+ * is empty afterwards. */
 static void issue_run(struct issue *issue, struct run *run)
 {
-	cuda_result result = issue->fatal; /* may be set by an earlier run */
+	cuda_result result = issue->fatal; /* may be set by an earlier call */
 
 	if (!result && run->bytes)
 		result = copy_bytes(issue, run->first, run->slot, run->memory, run->bytes);
@@ -164,8 +164,9 @@ static void issue_run(struct issue *issue, struct run *run)
 	run->first = NULL;
 }
 
-/* Appends the copy to the run and returns 1, if the copy has one piece that is contiguous with the
- * run. Otherwise returns 0. */
+/* Appends the copy to the run and returns 1, if the copy has one piece without `sources`, is
+ * contiguous with the run on both sides, and has the run's `within`. Otherwise, or if the run is
+ * empty, returns 0. */
 static int run_grow(struct run *run, struct mem_copy *copy)
 {
 	if (!run->first || copy->npieces != 1 || copy->sources ||

@@ -21,7 +21,7 @@
  * early */
 #define FIRST_BYTES (1ull << 20)
 #define MOVE_CALLS 2u		  /* like ENGINE_CALLS, for moves */
-#define MOVE_BYTES (128ull << 20) /* like GROUP_BYTES, for moves */
+#define MOVE_BYTES (128ull << 20) /* like GROUP_BYTES and FIRST_BYTES, for moves */
 /* if nothing has happened in a lane for this long, the driver is asked whether a group has ended */
 #define ASK_NS (100 * CLOCK_MS_NS)
 
@@ -129,9 +129,9 @@ static void group_flag(struct cuda_lane *lane, struct cuda_group *group, struct 
 	group->flagged = result == CUDA_OK;
 }
 
-/* Whether a copy of the group may be within the GPU's own memory, in a lane with a kernel. The
- * driver makes such a copy by a kernel of its own, which needs room on an SM and is not started
- * before kernels of the same or a higher priority that wait for room. It cannot be aborted. */
+/* Whether a copy of the group may be within the GPU's own memory, in a lane with a bounce buffer.
+ * The driver's own copy is not used then: it is a kernel that needs room on an SM, is not started
+ * before kernels of the same or a higher priority that wait for room, and cannot be aborted. */
 static bool group_is_within(const struct cuda_lane *lane, const struct cuda_group *group)
 {
 	for (const struct mem_copy *copy = group->first; copy; copy = copy->next)
@@ -141,7 +141,7 @@ static bool group_is_within(const struct cuda_lane *lane, const struct cuda_grou
 }
 
 /* Issues the group's copies to the copy engine in the stream of `way`, and after them the write of
- * the group's number. Copies within the GPU's memory go through host memory. */
+ * the group's number. Copies within the GPU's memory go through lane->bounce, unless it is NULL. */
 static void group_engine(struct cuda_lane *lane, struct cuda_group *group, struct lane_stream *way)
 {
 	cuda_result result = mem_issue_copies(lane->api, way->stream, lane->bounce, group->first);
@@ -159,8 +159,9 @@ static struct cuda_launch *lane_launch(struct cuda_lane *lane)
 	return lane->naborted ? NULL : mem_launcher_slot(&lane->launcher);
 }
 
-/* Removes the next group of copies from the queue and issues it. Uses the kernels if the copy
- * engine would need many calls or host memory, or if TCPX_GPU_COPY=kernel. */
+/* Removes the next group of copies from the queue and issues it. Uses a kernel, if one can be
+ * launched, where the copy engine would need many calls or the bounce buffer, or if
+ * TCPX_GPU_COPY=kernel. */
 static void group_issue(struct cuda_lane *lane, int64_t now_ns)
 {
 	struct cuda_group *group = &lane->under[(lane->oldest + lane->nunder) % CUDA_LANE_GROUPS];
@@ -295,7 +296,8 @@ static void late_remove(struct cuda_lane *lane, unsigned i)
 }
 
 /* First ends groups, oldest first; if the kernel of a group was aborted, the copy engine copies the
- * group instead. Then issues new groups. Finally calls `done` of the copies that have ended. */
+ * group instead. Then aborts the oldest launch if it does not begin, and issues new groups. Finally
+ * calls `done` of the copies that have ended. */
 unsigned mem_lane_round(struct cuda_lane *lane, int64_t now_ns)
 {
 	struct mem_copy *over = NULL, **tail = &over;

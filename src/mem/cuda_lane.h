@@ -2,9 +2,9 @@
 /*
  * A lane is one direction of copies of a GPU. It has a queue, to which any thread pushes copies,
  * and the groups of copies that the GPU's owner thread has issued. A group uses either the copy
- * engine or the copy kernels. Each of the two has its own stream, so that a kernel that cannot
- * begin does not block the copy engine. After each group the stream writes the group's number to a
- * word of mapped host memory. Groups end in the order in which they were issued.
+ * engine or a kernel. Each of the two has its own stream, so that a kernel that cannot begin does
+ * not block the copy engine. After each group the stream, if the device can, writes the group's
+ * number to a word of mapped host memory. Groups end in the order in which they were issued.
  */
 #ifndef MEM_CUDA_LANE_H
 #define MEM_CUDA_LANE_H
@@ -22,8 +22,8 @@
  * other. */
 #define CUDA_LANE_GROUPS 2
 
-/* Directions: IN from a slot into GPU memory, OUT from GPU memory into a slot, MOVE from any memory
- * that the GPU can read into its own memory. */
+/* Directions: IN from a slot into GPU memory, OUT from GPU memory into a slot, MOVE from memory
+ * that the GPU can read into memory that it can write, its own or not. */
 enum { CUDA_LANE_IN = 0, CUDA_LANE_OUT, CUDA_LANE_MOVE, CUDA_LANES };
 
 /* One of the two streams of a lane, and the numbers of the groups issued to it. */
@@ -46,7 +46,7 @@ struct cuda_group {
 	/* whether only some of the group's launches succeeded; the copy engine then copies the
 	 * whole group, in the stream of the launches */
 	int mixed;
-	int64_t since_ns; /* when the group became the oldest one under way */
+	int64_t since_ns; /* when the group was issued or, later, became the oldest under way */
 };
 
 struct cuda_lane {
@@ -54,14 +54,15 @@ struct cuda_lane {
 
 	/* The following fields are for the owner thread only. */
 	const struct sys_cuda *api;
-	_Atomic uint32_t *pending;
+	_Atomic uint32_t *pending; /* cuda_owner.pending, which other threads change, too */
 	enum config_copies copies;
 	uint64_t group_bytes; /* most bytes of a group of several copies */
 	/* most bytes of a group that is issued while no other group is under way */
 	uint64_t first_bytes;
 	uint32_t engine_calls; /* up to this many copy-engine calls cost less than a launch */
 	/* MEM_BOUNCE_BYTES of pinned memory for moves within the GPU's memory that no kernel makes.
-	 * NULL: the lane has no kernel, and the driver's own copies make such moves. */
+	 * NULL in a lane for moves without a kernel, where the driver's own copies make such moves,
+	 * and in other lanes. */
 	void *bounce;
 	struct lane_stream engine, kernel;
 	struct cuda_launcher launcher;
@@ -87,15 +88,16 @@ struct cuda_lane {
 extern int64_t mem_lane_patience_ns;
 
 /* Opens a lane. If `kernels` is NULL, the lane uses the copy engine only. `memory` is
- * MEM_LANE_BYTES of mapped host memory, and `memory_at` is its device address. `pending` is the
- * owner's count of accepted copies, which the lane decrements as copies end. `priority` is the
- * priority of the lane's streams. The lane must be closed even after an error. All functions here
- * are called by the owner thread, with the context current. */
+ * MEM_LANE_BYTES of mapped host memory, and `memory_at` is its device address. `pending` is
+ * cuda_owner.pending, which the lane decrements as copies end, and increments while an aborted
+ * launch is in a stream. `priority` is the priority of the lane's streams. The lane must be closed
+ * even after an error. All functions here are called by the owner thread, with the context
+ * current. */
 tcpx_status mem_lane_open(struct cuda_lane *lane, const struct sys_cuda *api,
 			  const struct mem_cuda_kernels *kernels, void *memory, cuda_ptr memory_at,
 			  _Atomic uint32_t *pending, int priority);
-/* Changes an opened lane to one for moves. `bounce` is MEM_BOUNCE_BYTES of pinned memory. Returns 1
- * if the lane has a kernel for lists of pieces. */
+/* Changes an opened lane to one for moves. Returns 1 if the lane has a kernel for lists of pieces.
+ * `bounce` is then MEM_BOUNCE_BYTES of pinned memory; otherwise it is not used. */
 int mem_lane_moves(struct cuda_lane *lane, void *bounce);
 /* If nothing is under way in the lane, calls the driver once per stream, without effect, because
  * the driver's first call after an idle time is slow. */

@@ -73,7 +73,7 @@ struct cuda_launch *mem_launcher_slot(struct cuda_launcher *launcher)
 /* Adds a stretch of `bytes` bytes to the list: `at` is its address in the slot, `gpu` its address
  * in GPU memory. Extends the last piece if the stretch follows it on both sides, else adds a piece.
  * Begins a new launch if the gap to the last piece in the slots is too long or the launch is full.
- * Returns 0 if the list is full. */
+ * Returns 0 if the list is full or would need more than LAUNCHES launches. */
 static int plan_piece(struct plan *plan, struct mem_copy_piece *pieces, cuda_ptr at, cuda_ptr gpu,
 		      uint64_t bytes)
 {

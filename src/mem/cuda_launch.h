@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scattered copies of one direction by the copy kernels. A list of copies becomes a list of pieces
- * in mapped memory, with one launch for each stretch of nearby slots. All launches of a list share
- * a mark, a state and a serial (copy_abi.h), so that the list is copied as a whole or not at all.
+ * Scattered copies of one lane by the copy kernels or the move kernel. A list of copies becomes a
+ * list of pieces in mapped memory. The move kernel copies it by one launch, the copy kernels by one
+ * launch for each stretch of nearby slots. All launches of a list share a mark, a state and a
+ * serial (copy_abi.h), so that the list is copied as a whole or not at all.
  */
 #ifndef MEM_CUDA_LAUNCH_H
 #define MEM_CUDA_LAUNCH_H
@@ -24,11 +25,13 @@ struct cuda_launch {
 	};
 	cuda_ptr mark_at, pieces_at; /* device addresses of `mark` and `pieces` */
 	uint32_t serial;	     /* serial of the list (copy_abi.h) */
-	int busy; /* 1 until the stream has passed the list or is dead, as the owner thread knows */
+	/* 1 from the launch until the owner thread knows that the stream has passed the list, or is
+	 * dead */
+	int busy;
 };
 
 struct cuda_launcher {
-	/* NULL if there are no kernels; the fields below are then unused */
+	/* NULL if there are no kernels; nothing is launched then */
 	const struct mem_cuda_kernels *kernels;
 	cuda_stream stream; /* all launches go into it, so no two run at once */
 	/* GPU memory: the struct mem_copy_state of all launches */
@@ -70,8 +73,8 @@ struct cuda_launch *mem_launcher_slot(struct cuda_launcher *launcher);
 /* Puts one or several launches into the stream that copy the list from `first` on, which is sorted
  * by slot address. `launch` (see mem_launcher_slot) has their pieces, and is busy afterwards unless
  * the result is MEM_LAUNCH_NONE. `calls` is the number of calls that the copy engine would need. If
- * more than `calls` / 4 launches are needed, launches nothing; UINT32_MAX sets no limit. A launcher
- * of moves ignores `calls`. */
+ * more than `calls` / 4 launches are needed, launches nothing; UINT32_MAX sets no such limit. A
+ * launcher of moves ignores `calls`. */
 enum mem_launch_result mem_launch_put(struct cuda_launcher *launcher, struct cuda_launch *launch,
 				      const struct mem_copy *first, uint32_t calls);
 

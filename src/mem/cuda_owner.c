@@ -17,7 +17,7 @@
 #include "sys/futex.h"
 
 #define OWNERS MEM_CUDA_DEVICES
-#define SPINS_UNDER 4 /* spin_ns is multiplied by this while copies are under way */
+#define SPINS_UNDER 4 /* spin_ns is multiplied by this while copies, but no moves, are under way */
 #define SPINS_MOVE 10 /* spin_ns is multiplied by this while moves are under way */
 #define SPIN_BUSY_NS (20 * CLOCK_MS_NS) /* replaces a nonzero spin_ns while sessions poll busily */
 #define STEP_NS 50000			/* shortest sleep while copies are under way */
@@ -59,7 +59,7 @@ struct cuda_owner {
 	uint32_t device;
 
 	pthread_mutex_t lock;
-	pthread_cond_t changed; /* signals that `state` or `stop` has changed */
+	pthread_cond_t changed; /* the thread has started or ended, or `stop` is cleared */
 	pthread_t thread;
 	int joinable;
 
@@ -67,7 +67,7 @@ struct cuda_owner {
 	struct sys_cuda_gpu *gpu;
 	struct sys_cuda_scope scope;
 	struct mem_cuda_kernels kernels;
-	uint8_t *mapped; /* mapped host memory of the lanes */
+	uint8_t *mapped; /* mapped host memory of the lanes, and the bounce buffer */
 	size_t mapped_bytes;
 	/* how long the thread spins before it sleeps; 0 if it does not spin. Set before `state` is
 	 * ON; mem_cuda_owner_rouse reads it too. */
@@ -114,8 +114,8 @@ static void owner_wake(struct cuda_owner *owner, uint32_t bits)
 		sys_futex_wake(&owner->sleeping, 1);
 }
 
-/* Releases everything that owner_open acquired, even if owner_open failed halfway. May wait for any
- * work that runs on the GPU. */
+/* Frees the slots that mem_cuda_slot_leave kept, and releases everything that owner_open acquired,
+ * even if owner_open failed halfway. May wait for any work that runs on the GPU. */
 static void owner_close(struct cuda_owner *owner)
 {
 	mem_cuda_slots_free_left(owner->device);
@@ -132,8 +132,8 @@ static void owner_close(struct cuda_owner *owner)
 	owner->gpu = NULL;
 }
 
-/* Loads the copy kernels. Returns 0 if none are loaded; the copy engine then copies scattered
- * memory piece by piece. */
+/* Loads the copy and move kernels. Returns 1, or 0 if none are loaded; the copy engine then copies
+ * scattered memory piece by piece. */
 static int owner_kernels(struct cuda_owner *owner)
 {
 	uint64_t copies = config_u64(CONFIG_GPU_COPY);
@@ -152,8 +152,8 @@ static int owner_kernels(struct cuda_owner *owner)
 	return 0;
 }
 
-/* Opens all lanes, with the copy kernels if these can be loaded. All lanes share one allocation of
- * mapped host memory, with the bounce buffer at its end. */
+/* Opens all lanes, with kernels if these can be loaded. All lanes share one allocation of mapped
+ * host memory; if there are kernels, the bounce buffer is at its end. */
 static tcpx_status lanes_open(struct cuda_owner *owner, int priority)
 {
 	int with = owner_kernels(owner);

@@ -29,11 +29,12 @@ tcpx_status mem_cuda_owner_start(uint32_t device);
 tcpx_status mem_cuda_owner_push(struct mem_copy *copy, int to_slot);
 
 /* Queues a move: like mem_cuda_owner_push with `to_slot` 0, but copy->slot may be any address that
- * the device can read. */
+ * the device can read, and the pieces any memory that it can write. */
 tcpx_status mem_cuda_owner_move(struct mem_copy *copy);
 
 /* Wakes the owner thread of the device, because copies in this direction will follow soon: see
- * mem_kind.rouse. Does nothing if the thread is awake, has work under way, or never spins. */
+ * mem_kind.rouse. Does nothing if the thread does not run, is awake, has work under way, or never
+ * spins. */
 void mem_cuda_owner_rouse(uint32_t device, int to_slot);
 
 /* Returns 1 if the owner thread of the device runs and the device works. Any thread. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory shared by the sessions of one host: makes and opens handles, and copies out of the
- * memory (moves). */
+/* GPU memory shared by the sessions of one host: makes and opens handles, and passes moves to the
+ * owner threads. */
 #include "mem/cuda_share.h"
 
 #include <pthread.h>
@@ -171,8 +171,8 @@ static tcpx_status check_peers(const struct sys_cuda_gpu *gpu, uint32_t source)
 	int can = 0;
 
 	if (source == NOWHERE || source == gpu->ordinal)
-		/* no check is possible; if the GPU cannot read this source, a later driver call
-		 * fails */
+		/* NOWHERE: no check is possible; if the GPU cannot read the source, a later driver
+		 * call fails */
 		return TCPX_OK;
 	if (gpu->api->device_get(&other, (int)source) == CUDA_OK &&
 	    gpu->api->device_can_access(&can, gpu->device, other) == CUDA_OK && can)
@@ -259,8 +259,8 @@ static tcpx_status open_one(const struct sys_cuda_gpu *gpu, struct mem_mapping *
 	}
 }
 
-/* Opens the mapping on a device, for moves into memory of that device. Does nothing if it is open
- * there. Called by the sharing thread. */
+/* Opens the mapping on a device, for moves by that device. Does nothing if it is open there. Called
+ * by the sharing thread. */
 static tcpx_status open_on(struct mem_mapping *mapping, uint32_t device)
 {
 	uint64_t base = mapping->handle.addr;
@@ -411,8 +411,8 @@ static void move_late(struct mem_copy *copy)
 		copy->done(copy, status);
 }
 
-/* The sharing thread. Carries out the moves in shares.late before the requests. Ends when `stop` is
- * set and neither moves nor requests are left. */
+/* The sharing thread. Starts the moves in shares.late before it carries out requests. Ends when
+ * `stop` is set and neither moves nor requests are left. */
 static void *share_main(void *arg)
 {
 	(void)arg;

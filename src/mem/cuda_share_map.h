@@ -19,7 +19,7 @@ tcpx_status mem_cuda_map_export(const struct sys_cuda_gpu *gpu, cuda_ptr addr, u
  * `span` that is longer than the memory. The context must be current. */
 tcpx_status mem_cuda_map_open(const struct sys_cuda_gpu *gpu, int fd, uint64_t span,
 			      cuda_ptr *inout_base);
-/* Unmaps a mapping. No move from it may be under way. The context need not be current. */
+/* Unmaps a mapping. No move that uses it may be under way. The context need not be current. */
 void mem_cuda_map_close(const struct sys_cuda *api, cuda_ptr base, uint64_t span);
 
 #endif

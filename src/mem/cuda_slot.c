@@ -185,7 +185,7 @@ static void slot_near(void *slot, size_t size, int node)
 	(void)syscall(SYS_mbind, slot, size, MPOL_PREFERRED, mask, NUMA_NODES + 1ul, 0u);
 }
 
-/* Pins the slot for the GPU and adds it to the list of mapped slots. */
+/* Pins the slot for the GPU. If kernels can access it, adds it to the device's list. */
 static tcpx_status slot_register(const struct sys_cuda_gpu *gpu, void *slot, size_t size)
 {
 	struct sys_cuda_scope scope;

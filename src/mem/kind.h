@@ -2,7 +2,7 @@
 /*
  * The interface of a memory kind. Socket calls access memory of a direct kind in place. A staged
  * kind copies bytes between its memory and staging slots by `fill` and `commit`. These copies are
- * asynchronous, as GPU memory needs it: they end later, in any order, on any thread. Bytes are
+ * asynchronous, as GPU memory needs it: they may end later, in any order, on any thread. Bytes are
  * "applied" when their commit has ended.
  */
 #ifndef MEM_KIND_H
@@ -24,18 +24,18 @@ struct mem_piece {
 	uint64_t length;
 };
 
-struct mem_mapping; /* a region of another session on this host, from which this process copies */
+struct mem_mapping; /* a region of another session on this host, opened for moves */
 
 /* One copy: between the pieces and a slot of staging memory (fill, commit), or from other memory
  * into the pieces (move). The caller keeps the struct and its data until `done` is called. */
 struct mem_copy {
 	void *slot; /* staging memory for all pieces; for a move: offset of the source in `from` */
 	struct mem_mapping *from; /* move only: mapping to read, or NULL if `slot` is an address */
-	const uint64_t *sources;  /* move only: sources' offsets from `slot`; NULL if contiguous */
+	const uint64_t *sources;  /* move: per piece, source minus `slot`; NULL if contiguous */
 	const struct mem_piece *pieces;
 	uint32_t npieces;
 	uint32_t device;
-	int within;    /* move only: 1 if pieces may be copied within the device's own memory */
+	int within;    /* move only: 1 if, for some piece, both sides are memory of the device */
 	int vanishing; /* 1: system calls copy; the status is ERR_INVALID if a piece is unmapped */
 	/* Called once when the copy has ended, on any thread; must be short. */
 	void (*done)(struct mem_copy *copy, tcpx_status status);
@@ -50,7 +50,7 @@ struct mem_copy {
 };
 
 /* Sharing: one session exports a region and sends its handle. The other session opens the handle
- * and copies bytes out of the region. A thread of the kind exports, opens and closes. */
+ * and copies bytes out of the region or into it. A thread of the kind exports, opens and closes. */
 enum mem_share_op { MEM_SHARE_EXPORT = 1, MEM_SHARE_OPEN, MEM_SHARE_CLOSE };
 
 #define MEM_HANDLE_MAX 160
@@ -58,7 +58,7 @@ enum mem_share_op { MEM_SHARE_EXPORT = 1, MEM_SHARE_OPEN, MEM_SHARE_CLOSE };
 struct mem_share {
 	enum mem_share_op op;
 	int same; /* whether both sessions are in this process (proven) */
-	/* EXPORT, input: the region. OPEN, output: the length of the region. */
+	/* the region: all three are input of EXPORT; only `length` is output of OPEN */
 	void *addr;
 	uint64_t length;
 	uint32_t device;
@@ -68,7 +68,7 @@ struct mem_share {
 	/* EXPORT, output: a descriptor for the peer, owned by the caller, or -1. OPEN, input: the
 	 * peer's descriptor, of any type, or -1; owned by the kind if `share` returned OK. */
 	int fd;
-	struct mem_mapping *mapping; /* OPEN, output. CLOSE, input: no move from it is under way. */
+	struct mem_mapping *mapping; /* OPEN, output. CLOSE, input: no move may use it any more. */
 	/* Called once, on a thread of the kind. After OPEN, ERR_AGAIN means that this process uses
 	 * no device yet; any other error means that the region cannot be shared. */
 	void (*done)(struct mem_share *share, tcpx_status status);
@@ -91,15 +91,15 @@ struct mem_kind {
 	int (*same)(void *addr, uint64_t length, uint32_t device, uint64_t id);
 
 	/* `fill` copies pieces into the slot, `commit` the slot into pieces. They block only to
-	 * start the device's thread after `stop`. On an error nothing is started, and `done` is not
-	 * called. Any thread, also from `done`. */
+	 * start the device's thread after `stop`. `done` may be called before they return. On an
+	 * error nothing is started, and `done` is not called. Any thread, also from `done`. */
 	tcpx_status (*fill)(struct mem_copy *copy);
 	tcpx_status (*commit)(struct mem_copy *copy);
 
 	/* Starts the operation `op`; on an error nothing is started. NULL if memory of the kind
 	 * cannot be shared. Any thread, but not under a lock that `done` takes. */
 	tcpx_status (*share)(struct mem_share *share);
-	/* Like `commit`, but from offset `slot` of `from`; if `from` is NULL, address `slot`. */
+	/* Like `commit`, but from offset `slot` of `from` or, if that is NULL, address `slot`. */
 	tcpx_status (*move)(struct mem_copy *copy);
 	/* Returns the mapping's address on the device; 0 if it is not open there. *out_within is 1
 	 * if it is memory of the device itself. Any thread. */
@@ -114,13 +114,13 @@ struct mem_kind {
 	void *(*slot_alloc)(size_t bytes, uint32_t device);
 	void (*slot_free)(void *slot, size_t bytes, uint32_t device);
 	/* Releases a slot after the last session closed, directly before `stop`. The memory is
-	 * freed as the device's thread ends, or reused before by a `slot_alloc` of this size. For
-	 * kinds whose `slot_free` may wait for other work of the device; otherwise NULL. */
+	 * freed when the device's thread ends, unless a `slot_alloc` of this size reuses it before
+	 * that. NULL for kinds whose `slot_free` never waits for other work of the device. */
 	void (*slot_leave)(void *slot, size_t bytes, uint32_t device);
 
 	/* Ends threads and releases devices. Called after the last session closed. Waits a limited
-	 * time for copies under way; a thread that still has copies then ends after them. The next
-	 * `probe` or copy starts threads again. NULL if there is nothing to stop. */
+	 * time for copies under way; a thread that has copies even after that ends when they have
+	 * ended. The next `probe` or copy starts threads again. NULL if there are no threads. */
 	void (*stop)(void);
 };
 
@@ -137,10 +137,10 @@ extern const struct mem_kind *mem_test_kind;
 /* Returns the table of a kind, or NULL if the kind is unknown or is a test kind that is not set. */
 const struct mem_kind *mem_kind_get(enum tcpx_mem_kind kind);
 
-/* Number of sessions that poll busily. If not 0, the kinds' threads spin longer before a sleep. */
+/* Number of sessions that poll busily. If not 0, owner threads and workers spin for longer. */
 extern _Atomic int mem_busy_sessions;
 
-/* If not NULL, called by each thread that serves a GPU, when the thread starts. */
+/* If not NULL, each GPU's owner thread calls it at its start, with the GPU's PCI address. */
 extern void (*_Atomic mem_gpu_thread)(const char *pci);
 void mem_gpu_thread_starts(const char *pci);
 

@@ -10,10 +10,10 @@
 
 /*
  * Checks the list, sets `unit` of each piece, divides the units among the blocks of one launch, and
- * fills in args->count and all later fields of `args`. The caller sets the fields before:
- * args->pieces, mark, state and serial. `blocks` (1 .. MEM_MOVE_BLOCKS) is the most blocks that the
- * launch may have; a short list gets fewer. Returns ERR_INVALID if the list or `blocks` is not
- * valid; the last error then says why.
+ * fills in args->count and all later fields of `args`. The caller has set args->pieces, mark, state
+ * and serial. `blocks` (1 .. MEM_MOVE_BLOCKS) is the most blocks that the launch may have; a short
+ * list gets fewer. Returns ERR_INVALID if the list or `blocks` is not valid; the last error then
+ * says why.
  */
 tcpx_status mem_move_plan(struct mem_move_piece *pieces, uint32_t count, uint32_t blocks,
 			  struct mem_move_args *args);

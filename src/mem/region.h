@@ -63,8 +63,8 @@ struct mem_regions;
 
 /* Makes a table with a new random secret, which never leaves the table. A region's own key is
  * SipHash(secret; address, length, kind, device, rights, salt); the salt is a counter, or 0 for
- * STABLE regions. Bound keys are SipHash(secret; the region's own key, salt, the peer's public
- * key). The secret of the session must not be used instead: it is in the connection info, so every
+ * STABLE regions. Bound keys are SipHash(secret; own key, n, the peer's public key); n is 0, or
+ * more after collisions. The session's secret would not do: it is in the connection info, so every
  * peer could compute keys. Returns ERR_NO_MEMORY, or ERR_SYSTEM if there are no random bytes. */
 tcpx_status mem_regions_create(struct mem_regions **out_regions);
 /* Frees the table. Regions that are still referenced stay valid until their last mem_region_put. */
@@ -73,9 +73,9 @@ void mem_regions_destroy(struct mem_regions *regions);
 /* Registers memory. If `opts` is NULL, registers host memory that no peer may access. Returns
  * ERR_INVALID (address NULL, zero length, wrap-around, unknown right or flag, a right that the
  * mapping lacks), ERR_UNSUPPORTED (kind), ERR_EXISTS (a STABLE key that other memory has),
- * ERR_NO_MEMORY, ERR_LIMIT, or an error of the kind's `probe`. The id contains index and
- * generation, is never 0, and has bit 63 clear. A STABLE region that is registered again gets one
- * more id. */
+ * ERR_NO_MEMORY, ERR_LIMIT, or an error of the kind's `probe` or of mem_staging_open. The id
+ * contains index and generation, is never 0, and has bit 63 clear. A STABLE region that is
+ * registered again gets one more id. */
 tcpx_status mem_region_add(struct mem_regions *regions, void *addr, uint64_t length,
 			   const tcpx_region_opts *opts, uint64_t *out_id);
 

@@ -184,10 +184,9 @@ struct mem_region *mem_keys_twin(const struct mem_keys *keys, const struct mem_r
 	return NULL;
 }
 
-/* Whether the key value is taken by another region, or by a key of this region for another peer
- * or for all. Two STABLE registrations of the same memory with the same rights count as one
- * region. `peer` is the peer to which the key will be bound, or NULL for the key that every peer
- * may use. */
+/* Whether another key has this value. `peer` is the peer to which the key will be bound, or NULL
+ * for the key that every peer may use. A key of the same region for the same `peer` is not another
+ * key. Two STABLE registrations of the same memory with the same rights count as one region. */
 static bool key_clashes(const struct mem_keys *keys, const struct mem_region *region, uint64_t key,
 			const uint8_t *peer)
 {

@@ -46,11 +46,11 @@ tcpx_status mem_staging_open(const struct mem_kind *kind, uint32_t device);
  * runtime ends. */
 void mem_staging_stop(void);
 
-/* Allocates ordinary memory, page aligned, for a caller that gets no slot of a pool. Returns NULL
- * if there is no memory. */
+/* Allocates ordinary memory, aligned to MEM_SLOT_MIN, for a caller that gets no slot of a pool. The
+ * caller frees it with free(). Returns NULL if there is no memory. */
 void *mem_spill_alloc(size_t bytes);
 
-/* Returns the pool of a device and direction, or NULL if it is not open. */
+/* Returns the pool of a kind, device and direction, or NULL if it is not open. */
 struct mem_staging *mem_staging_get(enum tcpx_mem_kind kind, uint32_t device,
 				    enum mem_direction direction);
 /* Announces that slots of the pool will be filled within a millisecond: see mem_kind.rouse. */
@@ -58,9 +58,10 @@ void mem_staging_rouse(const struct mem_staging *pool);
 void mem_stager_init(struct mem_stager *stager, struct mem_staging *pool);
 
 /* Takes a slot for `bytes` bytes, at most MEM_SLOT_MAX. Returns NULL if the client can get none. If
- * `stager` is NULL, the caller is not a client, and the limit of half a pool does not apply. If
- * `out_lined` is not NULL, a client that gets no slot is queued, with low priority if `patient` is
- * set; *out_lined is then false if the client was queued already. Any thread. */
+ * `stager` is NULL, the caller is not a client: the limit of half a pool does not apply, and
+ * `out_lined` must be NULL. If `out_lined` is not NULL, a client that gets no slot is queued, with
+ * low priority if `patient` is set; *out_lined is then false if the client was queued already. Any
+ * thread. */
 void *mem_staging_take(struct mem_staging *pool, uint64_t bytes, struct mem_stager *stager,
 		       bool patient, bool *out_lined);
 /* Returns a slot to the pool. `bytes` and `stager` must be those of mem_staging_take. Wakes no

@@ -104,8 +104,8 @@ static void lane_look(struct mem_unpack *u, struct unpack_lane *lane)
 	u->moved_ns = 0;
 }
 
-/* Removes the jobs from a slot. Each job gets the number of its launch, `state`, and `status`,
- * which is TCPX_OK or the reason why the job fails. */
+/* Removes the jobs from a slot. Each job gets `state`, `serial` (the number of its launch, or 0 if
+ * it is not launched), and `status` (TCPX_OK, or the reason why the job fails). */
 static void slot_leave(struct unpack_slot *slot, tcpx_status status, uint64_t serial, int state)
 {
 	struct mem_unpack_job *job, *next;

@@ -2,9 +2,9 @@
 /*
  * The unpack engine: copies fragments that a plugin left in a bounce pool to their destination.
  *
- * One thread at a time uses an unpacker: it pushes jobs, flushes and tests. Each receiving comm has
- * its own unpacker, so no locks and no wake-ups are needed. Jobs that are pushed but not launched
- * yet go with one launch. docs/design/unpack.md has the reasons.
+ * One thread at a time uses an unpacker: it pushes jobs (here: messages to unpack), flushes and
+ * tests. Each receiving comm has its own unpacker, so no locks and no wake-ups are needed. Jobs
+ * that are pushed but not launched yet go with one launch. docs/design/unpack.md has the reasons.
  */
 #ifndef MEM_UNPACK_H
 #define MEM_UNPACK_H
@@ -42,7 +42,7 @@ struct mem_unpack_job {
 	const struct base_frag *frags; /* the plugin's list; only mem_unpack_push reads it */
 	uint64_t nfrags;	       /* number of fragments, 0 .. MEM_UNPACK_FRAGS */
 	uint64_t src, src_bytes;       /* bounce pool: GPU address, a multiple of 16; length */
-	/* address of the destination, accessible to the GPU, any alignment; its length */
+	/* destination: address, accessible to the GPU, any alignment; length */
 	uint64_t dst, dst_bytes;
 	uint64_t expect; /* bytes of the message: the sum of all lengths */
 
@@ -69,11 +69,12 @@ void mem_unpack_close(struct mem_unpack *unpack);
 
 /* Allows destinations in memory of another GPU; the kernel still runs on the unpacker's own GPU, in
  * whose memory the bounce pool is. Destinations in this GPU's memory are always allowed. Returns
- * ERR_UNSUPPORTED if the unpacker's GPU cannot access the other GPU's memory. Slow. */
+ * ERR_UNSUPPORTED if the unpacker's GPU cannot access the other GPU's memory, and in mode CPU.
+ * Does nothing in mode NONE. Slow. */
 tcpx_status mem_unpack_reach(struct mem_unpack *unpack, uint32_t device);
 
 /*
- * Checks every descriptor, then queues the job for the next launch. `frags` is not read again, so
+ * Checks every fragment, then queues the job for the next launch. `frags` is not read again, so
  * what was checked is what is copied. A job that is refused is not launched:
  *   ERR_CORRUPT  a fragment exceeds the pool or the posted buffer, two overlap at the destination,
  *                or the lengths do not add up to `expect`: the plugin or the peer is at fault
@@ -84,17 +85,17 @@ tcpx_status mem_unpack_reach(struct mem_unpack *unpack, uint32_t device);
  */
 tcpx_status mem_unpack_push(struct mem_unpack *unpack, struct mem_unpack_job *job);
 
-/* Launches the pushed jobs. Launches use two lanes in turn, with at most one under way in each. If
- * the next lane is still busy, launches nothing: the jobs wait for a later flush or test, and more
- * may join. mem_unpack_test reports errors of the launch. */
+/* Launches the pushed jobs. Launches use two lanes (streams) in turn, with at most one launch under
+ * way in each. If the next lane is still busy, launches nothing: the jobs wait for a later flush or
+ * test, and more may join. mem_unpack_test reports errors of the launch. */
 void mem_unpack_flush(struct mem_unpack *unpack);
 
 /*
  * Returns TCPX_IN_PROGRESS, or the final status of the job. After TCPX_OK the bytes are in place
- * for every thread that learns of it, and the pages of the pool may be returned. After an error
- * (ERR_SYSTEM or ERR_NO_MEMORY; the last error has the cause) no more bytes of the job move, but
- * some may have moved. A job that is still queued is flushed first. Otherwise the call is cheap: it
- * nearly always only loads a word of host memory.
+ * (unless the mode is NONE) for every thread that learns of it, and the pages of the pool may be
+ * returned. After an error (ERR_SYSTEM or ERR_NO_MEMORY; the last error has the cause) no more
+ * bytes of the job move, but some may have moved. A job that is still queued is flushed first.
+ * Otherwise the call is cheap: it nearly always only loads a word of host memory.
  */
 tcpx_status mem_unpack_test(struct mem_unpack *unpack, struct mem_unpack_job *job);
 
@@ -104,8 +105,8 @@ struct mem_unpack_counts {
 };
 void mem_unpack_counts(const struct mem_unpack *unpack, struct mem_unpack_counts *out_counts);
 
-/* Unpacks a list in host memory, with one memcpy per fragment. It is the reference with which
- * tests compare the other implementations. The list must have been checked. */
+/* Unpacks a list of fragments in host memory, with one memcpy per fragment. It is the reference
+ * with which tests compare the other implementations. The list must have been checked. */
 void mem_unpack_frags(const struct base_frag *frags, uint32_t nfrags, const void *src, void *dst);
 
 /* Unpacks the pieces of a launch on the calling thread like both kernels: moves the bytes, then

@@ -67,9 +67,10 @@ struct mem_unpack {
 	/* whether a lane has reported an error after the unpacker broke; jobs under way then end */
 	int lost;
 	tcpx_error error;
-	/* since when no word has changed, or when the lanes were last asked; 0 if not noted yet */
+	/* when unpack_ask read the clock for the first time after a word changed, or last asked the
+	 * lanes because of ASK_NS; 0: not read since a word changed */
 	int64_t moved_ns;
-	uint32_t looks; /* calls of unpack_ask so far */
+	uint32_t looks; /* calls of unpack_ask, except those that ask the lanes in any case */
 	struct mem_unpack_counts counts;
 	uint16_t *order; /* 2 * MEM_UNPACK_PIECES indices, used for sorting */
 };
@@ -79,8 +80,8 @@ struct mem_unpack {
 void mem_unpack_break(struct mem_unpack *u, int loud);
 
 /* Defined in unpack_check.c. Checks the job's descriptors and adds the job's pieces to the slot,
- * which must have room for them. Returns ERR_CORRUPT if a descriptor is not valid, and adds nothing
- * then. */
+ * which must have room for them. Returns ERR_CORRUPT if the descriptors are not valid (see
+ * mem_unpack_push), and adds nothing then. */
 tcpx_status mem_unpack_add(struct mem_unpack *u, struct unpack_slot *slot,
 			   const struct mem_unpack_job *job);
 

@@ -55,7 +55,7 @@ struct net_loan_ops {
 	/* Stores in *out_lent what is still lent. If take_back is not 0, first takes back each loan
 	 * that the peer is not reading at this moment. May also be called on an ended channel, and
 	 * then reports nothing as lent if the peer's process has ended. Called by the tx owner, or
-	 * by the thread that stopped the channel. */
+	 * by the control thread after it has stopped the channel. */
 	void (*lent)(struct net_chan *chan, int take_back, struct net_lent *out_lent);
 	/* Returns 1 if the bytes of the last recv are torn: the peer lent them and took them back
 	 * before they were read, or its memory could not be read. The number of bytes is right, but

@@ -31,7 +31,7 @@ struct net_message_counts {
 struct net_chan_info {
 	char congestion[16]; /* name of the congestion control; empty if unknown */
 	uint64_t busy_ns, rwnd_limited_ns, sndbuf_limited_ns, retransmits, rtt_ns;
-	/* bytes sent but not acknowledged yet; bytes acknowledged */
+	/* bytes taken from the caller and not acknowledged yet; bytes acknowledged */
 	uint64_t unacked_bytes, acked_bytes;
 	uint32_t segment_bytes; /* payload bytes of a full packet */
 	/* consecutive timeouts, at each of which the oldest packet was sent again */

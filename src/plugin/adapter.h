@@ -59,9 +59,9 @@ struct net_adapter {
 			      void **out_mr);
 	ncclnet_result (*dereg)(const void *table, void *comm, void *mr);
 
-	/* isend and irecv post one message; irecv receives it into one buffer of `bytes` bytes. If
-	 * a call succeeds but *out_request is NULL, the plugin cannot take the message now: nothing
-	 * is posted, and the caller may call again later. */
+	/* isend posts the send of one message; irecv posts the receive of one message into a buffer
+	 * of `bytes` bytes. If a call succeeds but *out_request is NULL, the plugin cannot take the
+	 * message now: nothing is posted, and the caller may call again later. */
 	ncclnet_result (*isend)(const void *table, void *comm, void *data, size_t bytes, int tag,
 				void *mr, void **out_request);
 	ncclnet_result (*irecv)(const void *table, void *comm, void *data, size_t bytes, int tag,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Adapter of ncclNet v12. It differs from v11 in two ways: a virtual device may have up to eight
- * physical devices, and the properties have a rail and a plane. */
+ * physical devices, and the properties have the numbers of a rail and a plane, which the
+ * library does not use. */
 #include "plugin/adapter_parts.h"
 
 #define ADAPT_VERSION 12

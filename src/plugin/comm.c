@@ -8,8 +8,9 @@
 #include "base/text.h"
 #include "plugin/priv.h"
 
-/* Marks the comm as lost. The error consists of the formatted text and the plugin's last warning.
- * Returns `status`; every later data call returns the same error. */
+/* Marks the comm as lost. The error has channel, NIC, peer, the formatted text, and the plugin's
+ * last warning if the plugin has warned since the comm was made. Returns `status`; every later data
+ * call returns the same error. */
 __attribute__((format(printf, 3, 4))) static tcpx_status
 comm_lose(struct net_comm *comm, tcpx_status status, const char *what, ...)
 {
@@ -32,9 +33,10 @@ static tcpx_status comm_refused(struct net_comm *comm, const char *call, uint64_
 			 (unsigned long long)number, net_plugin_result(rc));
 }
 
-/* Called before every data call. The first caller becomes the driver of the comm if it blocks
- * SIGPIPE. Returns OK if the comm is not lost and the caller is its driver, otherwise the error of
- * the data call. Whether the driver still blocks SIGPIPE is not checked again. */
+/* Called at the beginning of every data call. The first caller becomes the driver of the comm if it
+ * blocks SIGPIPE. Returns OK if the comm is not lost and the caller is its driver, otherwise the
+ * error that the data call returns. Whether the driver still blocks SIGPIPE is not checked
+ * again. */
 static tcpx_status comm_enter(struct net_comm *comm)
 {
 	sigset_t blocked;
@@ -68,9 +70,8 @@ uint64_t net_mr_reach(const struct net_mr *mr, const void *data)
 	return (end < mr->bytes ? end : mr->bytes) - at;
 }
 
-/* Posts a send or a receive: checks the conditions of the errors that net_comm_send describes,
- * calls the plugin, and stores the plugin's request in comm->ring. Returns IN_PROGRESS if the
- * plugin did not take the message. */
+/* Posts a send if `sends` is true, else a receive: calls the plugin, and stores the plugin's
+ * request in comm->ring. Returns what net_comm_send and net_comm_recv return. */
 static tcpx_status comm_post(struct net_comm *comm, bool sends, struct net_mr *mr, void *data,
 			     size_t bytes, uint64_t *out_number)
 {

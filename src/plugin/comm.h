@@ -41,18 +41,18 @@ struct net_comm_counts {
 };
 
 /* Sends `bytes` bytes at `data`, which lie in the memory of `mr`; a message of 0 bytes is allowed.
- * Returns OK and the message's number in *out_number; the plugin reads the data at least until the
- * message is done. Returns IN_PROGRESS if the plugin does not accept the message now; nothing is
- * posted then. Returns ERR_AGAIN if the window is full; the plugin was not called. Returns
- * ERR_RANGE if the bytes are not within one registered piece of `mr`, or are too many for one
- * message. Returns ERR_STATE if the comm only receives, `mr` belongs to another comm, or the caller
- * cannot be the driver: it does not block SIGPIPE, or another thread is the driver. Returns
- * ERR_CHANNEL_LOST if the plugin failed. If the comm was lost earlier, returns the error with which
- * it was lost. */
+ * Returns OK and the message's number in *out_number. The plugin may read the data until the peer
+ * has received the message or the comm is closed, even after the message is done. Returns
+ * IN_PROGRESS if the plugin does not accept the message now; nothing is posted then. Returns
+ * ERR_AGAIN if the window is full; the plugin was not called. Returns ERR_RANGE if the bytes are
+ * not within one registered piece of `mr`, or are too many for one message. Returns ERR_STATE if
+ * the comm only receives, `mr` belongs to another comm, or the caller cannot be the driver: it does
+ * not block SIGPIPE, or another thread is the driver. Returns ERR_CHANNEL_LOST if the plugin
+ * failed. If the comm was lost earlier, returns the error with which it was lost. */
 tcpx_status net_comm_send(struct net_comm *comm, struct net_mr *mr, const void *data, size_t bytes,
 			  uint64_t *out_number) TCPX_MUST_CHECK;
 /* Receives a message of at most `room` bytes into `data`, which lies in the memory of `mr`. Returns
- * what net_comm_send returns, with ERR_STATE if the comm only sends. */
+ * what net_comm_send returns, but ERR_STATE if the comm only sends instead of only receives. */
 tcpx_status net_comm_recv(struct net_comm *comm, struct net_mr *mr, void *data, size_t room,
 			  uint64_t *out_number) TCPX_MUST_CHECK;
 
@@ -67,7 +67,9 @@ tcpx_status net_comm_poll(struct net_comm *comm, uint64_t *out_number,
 
 /* Tells the plugin that a received message was copied out, so that the plugin may reuse the
  * message's pages. `number` must be the oldest message that is done and not consumed. Otherwise,
- * and for a comm that sends, returns ERR_STATE without calling the plugin. */
+ * and for a comm that sends, returns ERR_STATE without calling the plugin. Other errors are those
+ * of net_comm_send: ERR_STATE if the caller cannot be the driver, ERR_CHANNEL_LOST, or the error
+ * with which the comm was lost earlier. */
 tcpx_status net_comm_consumed(struct net_comm *comm, uint64_t number) TCPX_MUST_CHECK;
 
 /* Returns the number of messages that are done. May be called by any thread. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The environment that a TCPX plugin needs. The plugin reads its variables once, in init, and may
- * hang or end the process if one is wrong. So they are checked before init. The functions below
- * change no variable: tools export the recipe (variables with good values) for their own process.
- * In an application's process, problems are reported with the lines that fix them. The caller
- * describes the machine in struct gpudirect_place.
+ * hang or end the process if one is wrong. So a session checks them before init. The functions
+ * below change no variable: tools export the recipe (variables with good values) for their own
+ * process. In an application's process, problems are reported with the lines that fix them. The
+ * caller describes the machine in struct gpudirect_place.
  */
 #ifndef PLUGIN_ENV_H
 #define PLUGIN_ENV_H
@@ -23,7 +23,7 @@
 /* The form of a variable's value. */
 enum gpudirect_form {
 	GPUDIRECT_NUMBER,   /* min to max; for other values the plugin silently uses the default */
-	GPUDIRECT_NICS,	    /* list: "a,b" name prefixes; "=a,b" exact names; "^a,b" all others */
+	GPUDIRECT_NICS,	    /* "a,b" name prefixes; "=a,b" exact names; "^..." all but these */
 	GPUDIRECT_BINDINGS, /* CPUs of each NIC: "eth1:8-21,112-125;eth2:..." */
 	GPUDIRECT_TEXT,
 	GPUDIRECT_UNREAD, /* found in scripts, but not read by the plugin */
@@ -56,7 +56,7 @@ struct gpudirect_nic {
 struct gpudirect_place {
 	const struct gpudirect_nic *nics;
 	unsigned nnics;
-	const char *const *ifaces; /* all network interfaces of the machine */
+	const char *const *ifaces; /* names of the machine's network interfaces that are up */
 	unsigned nifaces;
 	unsigned nnodes;	/* NUMA nodes of the machine */
 	size_t message_bytes;	/* size of the session's messages; 0: GPUDIRECT_CHUNK */
@@ -103,7 +103,7 @@ char *gpudirect_env_line(const char *name, const char *value, char *buf, size_t 
  * bytes. Returns 0 if the MTU is unknown (0) or too small for the headers. */
 size_t gpudirect_env_fragments(size_t message_bytes, unsigned mtu);
 
-/* The functions below are shared by env_*.c. */
+/* The functions below are helpers of env_*.c; the engine uses gpudirect_env_number(), too. */
 
 /* Writes the CPUs of a NUMA node that send (`sending` is 1) or receive (0) on a NIC, such as
  * "8-21,112-125". Returns -1 if `node_cpus` is NULL, empty or malformed, or `out` is too small. */

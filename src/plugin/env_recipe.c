@@ -55,9 +55,9 @@ static int text_append(char *text, size_t cap, const char *more, const char *bet
 
 /*
  * A node's list has a range of cores and a range of their hyper-threads. In each range, the first
- * 2/13 of the CPUs are left to the system, the next 7/26 send, and the next 7/26 receive. Of 0-51,
- * as on A3 hosts, 8-21 send and 22-35 receive. If a range is too small to be divided, all of its
- * CPUs both send and receive.
+ * 2/13 of the CPUs are left to the system, the next 7/26 send, the next 7/26 receive, and the
+ * others are not used. Of 0-51, as on A3 hosts, 8-21 send and 22-35 receive. If a range is too
+ * small to be divided, all of its CPUs both send and receive.
  */
 int gpudirect_env_cpus(const char *node_cpus, int sending, char *out, size_t cap)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The images of ncclNet plugins in this process: found, loaded, started once, never unloaded. */
+/* The images of ncclNet plugins in this process: found, loaded, started once, and not unloaded
+ * after init. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
@@ -13,8 +14,8 @@
 #include "plugin/traced.h"
 #include "sys/fork.h"
 
-/* The plugin's path if no path is given or configured, and no file is at the default path
- * (TCPX_PLUGIN_PATH). */
+/* The plugin's path if no path is given, TCPX_PLUGIN_PATH is not set, and there is no file at the
+ * default of TCPX_PLUGIN_PATH. */
 static const char second_place[] = "/var/lib/tcpx/lib64/libnccl-net-tcpx.so";
 
 static const struct net_adapter *const adapters[] = {

@@ -46,7 +46,7 @@ struct net_plugin_info {
 	int has_consumed, has_device_mr;
 	unsigned devices, refs;
 	unsigned abandoned; /* abandoned operations that have not ended yet (setup.h) */
-	unsigned leaked;    /* operations that left a listener, handle or comm open (setup.h) */
+	unsigned leaked;    /* operations that keep a listener, handle or comm for ever (setup.h) */
 	unsigned warnings;  /* log lines of level WARN so far */
 	char last_warning[NET_PLUGIN_LINE_BYTES];
 };
@@ -80,7 +80,8 @@ struct net_plugin_opts {
 tcpx_status net_plugin_get(const struct net_plugin_opts *opts,
 			   struct net_plugin **out_plugin) TCPX_MUST_CHECK;
 
-/* Drops a reference. The image stays loaded, because the plugin's own threads run its code. */
+/* Drops the reference of one net_plugin_get(). The image stays loaded, because the plugin's own
+ * threads run its code. */
 void net_plugin_put(struct net_plugin *plugin);
 
 /* Copies what is known of the plugin. Any thread. */

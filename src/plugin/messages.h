@@ -4,12 +4,12 @@
  * FRAME_F_MSG travel through two comms, one for each direction: the payload of the k-th such frame
  * is the k-th message of the comm.
  *
- * If messages arrive in a bounce buffer (`bounce` is set, and `whole` is not), the user of the
- * channel receives a stream in which each payload, with a trailer, follows the header of its frame.
- * recv copies the payload out of the buffer. Otherwise the stream has headers only, and the user
- * gets the message of a frame with net_message_ops.take. Frames wait for their message, and for the
- * frames before them. An ACK, which has no sequence number, overtakes all waiting frames, unless
- * one of them is a NACK.
+ * If net_messages_opts.bounce is set and `whole` is not, the user of the channel receives a stream
+ * in which each payload, with a trailer, follows the header of its frame. recv copies the payload
+ * out of `bounce`. Otherwise the stream has headers only, and the user gets the message of a frame
+ * with net_message_ops.take. Frames wait for their message, and for the frames before them. An ACK,
+ * which has no sequence number, overtakes the waiting frames that recv has not begun to return,
+ * unless one of the waiting frames is a NACK.
  *
  * Invariants: the receive of a message is posted only after its frame has arrived, so an idle
  * channel has no receive posted. Messages are received and consumed in the order of their frames. A
@@ -28,14 +28,16 @@
 #include "net/net.h"
 
 struct net_messages_opts {
-	struct net_chan *guide;	   /* owned by the channel after success */
-	struct net_comm *out, *in; /* owned by the caller, who closes them after the channel */
-	/* most messages, 1 to 16, that are announced and not consumed */
+	struct net_chan *guide; /* owned by the channel after success */
+	/* owned by the caller, who closes them when recv and net_message_ops are no longer
+	 * called */
+	struct net_comm *out, *in;
+	/* most messages, 1 to 16, that the peer has announced and that are not consumed */
 	uint32_t window;
 	uint32_t message_bytes; /* size of the largest message */
 	/* Host memory of the caller, window * message_bytes bytes. If NULL, messages arrive as
-	 * fragments in the page pool that `meta`, `pool` and `pool_bytes` describe, and the user
-	 * takes them (net_message_ops.take). */
+	 * fragments in the page pool (the plugin's bounce pages) that `meta`, `pool` and
+	 * `pool_bytes` describe, and the user takes them (net_message_ops.take). */
 	uint8_t *bounce;
 	bool whole; /* messages arrive in `bounce`, and the user takes each as one fragment */
 	const struct ncclnet_queue_meta *meta; /* device queue of the comm `in`, at a CPU address */

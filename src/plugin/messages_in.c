@@ -91,7 +91,7 @@ static tcpx_status guide_read(struct messages *m)
 			m->have += (uint32_t)got;
 			status = guide_take_frames(m);
 		} else if (status < 0) {
-			m->ended = status; /* recv returns it after the waiting frames */
+			m->ended = status; /* recv returns it later (messages.ended) */
 			return TCPX_OK;
 		}
 	}

@@ -22,7 +22,8 @@ struct messages_pool {
 	/* known: number of bits set in `seen`; posted: pages reserved for receives that are not
 	 * done, of users that are not stuck; full_bytes: sum over all users */
 	uint64_t known, posted, full_bytes;
-	/* pages and bytes of the message that had the most pages per byte */
+	/* fragments and bytes of the message with the most fragments per byte, small messages not
+	 * considered; a page is counted for each fragment */
 	uint64_t worst_pages, worst_bytes;
 	int64_t done_ns; /* when the last message was done */
 };

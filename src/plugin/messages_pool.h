@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits how many receives are posted into a page pool. All channels of a GPU share the pool.
+ * Limits how many receives are posted into a page pool: the bounce pages of a GPU, which all
+ * channels that receive through the GPU share.
  *
  * A plugin fills the pages of several messages at once. If the pool has fewer pages than the posted
  * receives need, it may happen that each receive holds some pages and none completes. A posted
@@ -12,8 +13,9 @@
  * these receives holds is free, or becomes free when the done message to which it belongs is
  * copied out. One receive may always be posted, so new pages are seen and the limit grows.
  *
- * Threads: threads may call at the same time for different users. All calls for one user are made
- * by the thread that drives its channel's comms, or by the thread that closes the channel.
+ * Threads: threads may call at the same time for different users. After the user has joined, all
+ * calls for the user are made by the thread that drives its channel's comms, or by the thread that
+ * closes the channel.
  */
 #ifndef PLUGIN_MESSAGES_POOL_H
 #define PLUGIN_MESSAGES_POOL_H

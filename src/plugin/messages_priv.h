@@ -78,8 +78,10 @@ struct messages {
 	uint32_t sending; /* sends that are not done */
 	/* since when the plugin has refused sends; 0 if it accepts them */
 	_Atomic int64_t put_off_ns;
-	int64_t came_ns;	 /* time at which the oldest receive became the oldest */
-	_Atomic int64_t sent_ns; /* time at which the oldest send became the oldest; 0 if none */
+	/* time at which the oldest receive that is not done became the oldest */
+	int64_t came_ns;
+	/* time at which the oldest send that is not done became the oldest; 0 if all are done */
+	_Atomic int64_t sent_ns;
 	struct sent sent[NET_COMM_WINDOW]; /* circular, indexed by message number */
 	struct message_counts counts;
 };

@@ -10,7 +10,8 @@
 #include "plugin/plugin_log.h"
 #include "plugin/priv.h"
 
-#define LOG_BURST 100 /* most lines of an image that are logged in 10 s, besides last_words() */
+/* most lines of an image that are logged in 10 s, besides those for which last_words() is true */
+#define LOG_BURST 100
 
 static const struct {
 	const char *name;

@@ -14,18 +14,19 @@
 #include "plugin/image.h"
 #include "plugin/setup.h"
 
-#define NET_PLUGIN_IMAGES 32 /* most images in a process; each has its own logger function */
+/* most images in a process that have a table; each has its own logger function */
+#define NET_PLUGIN_IMAGES 32
 /* Bytes for a device handle, which the plugin writes. More than any plugin needs. */
 #define NET_DEVICE_STORAGE 512
 
-/* What is kept of a plugin's log lines, for error texts. */
+/* State of the log of one image. */
 struct net_plugin_log {
-	pthread_mutex_t lock; /* guards `warnings`, `unshown` and `last` */
-	unsigned warnings;
-	bool unshown; /* the filter suppressed the last warning */
-	char last[NET_PLUGIN_LINE_BYTES];
-	char file[64];
-	struct log_limit limit;
+	pthread_mutex_t lock;		  /* guards `warnings`, `unshown` and `last` */
+	unsigned warnings;		  /* number of warnings so far */
+	bool unshown;			  /* the filter suppressed the last warning */
+	char last[NET_PLUGIN_LINE_BYTES]; /* the last warning, for error texts; "" if none */
+	char file[64];			  /* name of the object's file */
+	struct log_limit limit;		  /* limits the lines that are logged */
 };
 
 /* The turn to call the plugin with a GPU that is not ready yet. Calls with such a GPU take turns
@@ -41,7 +42,7 @@ struct net_plugin {
 	const struct net_adapter *adapter;
 	const void *table;	   /* the plugin's table, or a struct traced (traced.c) */
 	void *context;		   /* v11 and newer: returned by init */
-	tcpx_error failed;	   /* its status is OK if the image is usable */
+	tcpx_error failed;	   /* why loading or the start failed; status OK if neither did */
 	struct log_limit late_log; /* limits log lines about abandoned operations */
 	bool started;		   /* init was called */
 	bool shared;		   /* the object was already loaded in the process */
@@ -56,8 +57,8 @@ struct net_plugin {
 	pthread_mutex_t lost_lock; /* guards `lost` and changes of `abandoned` */
 	pthread_cond_t lost_other; /* signalled when abandoned changes */
 	struct list_node lost;	   /* operations that were abandoned or leak (setup_keep) */
-	/* A plugin makes a GPU's page pool in an accept, without a lock. So calls take turns until
-	 * the GPU is ready (setup_gpu.c). */
+	/* A TCPX plugin makes a GPU's bounce pages in an accept, without a lock. So calls with the
+	 * GPU take turns until it is ready (setup_gpu.c). */
 	pthread_mutex_t first_lock; /* guards `turns` */
 	pthread_cond_t first_free;  /* signalled when a turn ends */
 	struct net_gpu_turn turns[NET_PLUGIN_GPUS];
@@ -65,8 +66,8 @@ struct net_plugin {
 	struct net_plugin_log log;
 };
 
-/* In plugin_log.c. Returns the logger function with the index `slot`, which the caller passes to
- * init. Lines of that logger go to `log` from this call on. */
+/* In plugin_log.c. Returns logger function number `slot`, from 0. The caller passes the function to
+ * init. From this call on, lines of that logger go to `log`. */
 ncclnet_logger net_plugin_logger(unsigned slot, struct net_plugin_log *log);
 /* Writes "; it says: ..." with the last warning, if the plugin has logged a warning since
  * net_plugin_warnings() returned `since`. Otherwise writes "". */

@@ -98,9 +98,9 @@ static void setup_end(struct net_setup *setup)
 	setup_keep(setup);
 }
 
-/* Closes the result of an abandoned operation whose `body` has returned. Runs on a thread that may
- * block. The count of abandoned threads is decremented last, so that a reader that sees 0 also sees
- * what leaked. */
+/* Closes the result of an abandoned operation whose `body` has returned, and ends the operation.
+ * Runs on a thread that may block. The count of abandoned operations is decremented last, so that a
+ * reader that sees 0 also sees what leaked. */
 static void setup_discard(struct net_setup *setup)
 {
 	struct net_plugin *plugin = setup->opts.plugin;
@@ -149,7 +149,7 @@ static void *discard_main(void *arg)
 tcpx_status net_setup_run(struct net_setup *setup, struct net_setup **out_setup)
 {
 	pthread_t thread;
-	/* The operation may have ended already when sys_thread_start returns. */
+	/* The operation may end and call opts.ended before sys_thread_start returns. */
 	tcpx_status status = sys_thread_start(&thread, "tcpx-plugin", setup_main, setup);
 
 	if (status) {

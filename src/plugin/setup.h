@@ -7,8 +7,8 @@
  * thread returns later, it cleans up.
  *
  * connect and accept may have to be called several times until they return a comm. If the deadline
- * passes between two calls, the handle or the listener stays open, because closing it would free
- * memory that the plugin's own thread still uses. net_plugin_info.leaked counts the operation.
+ * passes between two calls, the handle (connect) or listener (accept) is kept for ever, because the
+ * plugin's own thread still uses its memory. net_plugin_info.leaked counts the operation.
  */
 #ifndef PLUGIN_SETUP_H
 #define PLUGIN_SETUP_H
@@ -38,7 +38,7 @@ struct net_setup;
 
 /* Makes a GPU current for the plugin's listen, connect, accept, regMr, deregMr and close. An
  * operation with gpu >= 0 calls `enter` before and `leave` after each such call, on the same
- * thread. `leave` restores what was current before. `arg` lives as long as the process. */
+ * thread. `leave` restores what was current before. `arg` is gpu_arg; it must never be freed. */
 struct net_gpu_ops {
 	tcpx_status (*enter)(void *arg, int gpu, void **out_before);
 	void (*leave)(void *arg, int gpu, void *before);
@@ -115,8 +115,8 @@ tcpx_status net_first_send_start(const struct net_setup_opts *opts, struct net_c
 tcpx_status net_first_recv_start(const struct net_setup_opts *opts, struct net_comm *comm,
 				 struct net_mr *mr, struct net_setup **out_setup) TCPX_MUST_CHECK;
 /* Closes a comm and its registrations, even with messages under way. No data call of the comm and
- * no copy out of its received messages may run. ERR_TIMED_OUT means that the plugin may use memory
- * of the comm for ever. After any other status the plugin has closed the comm. */
+ * no copy out of its received messages may run. If the operation ends with ERR_TIMED_OUT, the
+ * plugin may use memory of the comm for ever; otherwise the plugin's close has returned. */
 tcpx_status net_close_start(const struct net_setup_opts *opts, struct net_comm *comm,
 			    struct net_setup **out_setup) TCPX_MUST_CHECK;
 

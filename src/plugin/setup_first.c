@@ -6,8 +6,8 @@
 #include "base/clock.h"
 #include "plugin/setup_priv.h"
 
-/* Pause between two calls of the plugin, doubled each time. No event tells when to call again, and
- * progress may need calls at the peer. */
+/* Pause between two calls of the plugin, doubled each time until it is at least PAUSE_MAX_NS. No
+ * event tells when to call again, and progress may need calls at the peer. */
 #define PAUSE_FIRST_NS 20000
 #define PAUSE_MAX_NS 1000000
 
@@ -33,8 +33,9 @@ static tcpx_status first_post(struct net_setup *setup, struct net_mr *mr)
 			     &number);
 }
 
-/* Makes one call of the plugin, which posts the message or tests it. Returns IN_PROGRESS if the
- * caller must call again. Returns OK if the message was sent, or was received and consumed. */
+/* Posts the message or, if it is posted, tests it. Consumes a message that was received. Returns
+ * IN_PROGRESS if the caller must call again. Returns OK if the message was sent, or was received
+ * and consumed. */
 static tcpx_status first_step(struct net_setup *setup, struct net_mr *mr, bool *posted)
 {
 	struct net_comm *comm = setup->comm;

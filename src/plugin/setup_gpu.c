@@ -3,10 +3,10 @@
  * Makes a GPU current around calls of a plugin, and lets these calls run one at a time until the
  * GPU is ready.
  *
- * A TCPX plugin makes a GPU's page pool in the accept call that returns a comm, on the caller's
- * thread and without a lock. Two such calls at the same time unmap each other's pages. No other
- * call makes the pool. So a GPU is ready when an accept with it has returned a comm, and not
- * before.
+ * A TCPX plugin makes a GPU's page pool (its bounce pages) in the accept call that returns a comm,
+ * on the caller's thread and without a lock. Two such calls with one GPU at the same time unmap
+ * each other's pages. No other call makes the pool. So a GPU is ready when an accept with it has
+ * returned a comm, and not before.
  *
  * Which of the accept calls of an operation will return the comm is not known in advance. So each
  * call takes a turn and gives it back at its end, and no turn is held between two calls. A call

@@ -6,8 +6,8 @@
 
 #include "plugin/setup_priv.h"
 
-/* Pause after a connect or accept that returned no comm, doubled each time. No event tells when to
- * call again. */
+/* Pause after a connect or accept that returned no comm, doubled each time until it is at least
+ * RETRY_MAX_NS. No event tells when to call again. */
 #define RETRY_FIRST_NS 100000
 #define RETRY_MAX_NS 5000000
 
@@ -90,9 +90,9 @@ static ncclnet_result call_accept(struct net_setup *setup)
 	return rc;
 }
 
-/* Repeats `call` until it returns a comm or an error, the deadline passes, or the operation is
- * abandoned. If it ends after a call that returned neither, setup->leaks is set, because the plugin
- * still works on the connection. */
+/* Repeats `call` until `call` returns a comm or an error, the deadline passes, or the operation is
+ * abandoned. If the last call returned neither a comm nor an error, sets setup->leaks, because the
+ * plugin still works on the connection. */
 static tcpx_status retry_until_comm(struct net_setup *setup,
 				    ncclnet_result (*call)(struct net_setup *))
 {
@@ -227,8 +227,8 @@ tcpx_status net_unlisten_start(const struct net_setup_opts *opts, struct net_lis
 	return net_setup_run(setup, out_setup);
 }
 
-/* Consumes the received messages that are done, in order, because the user no longer reads them.
- * Their pages are then free again. */
+/* Consumes the received messages that are done, in order, because nobody reads them any more. Their
+ * pages are then free again. */
 static void consume_rest(struct net_comm *comm)
 {
 	struct net_comm_counts *counts = &comm->counts;

@@ -25,7 +25,7 @@ struct net_setup {
 	uint64_t bytes;
 	int type;
 	bool leaks;	 /* the plugin still uses objects of the operation, so they stay open */
-	bool makes_pool; /* an accept: the call that completes it makes the GPU's page pool */
+	bool makes_pool; /* an accept: the call that completes it makes the GPU's bounce pages */
 	/* What the operation's thread is doing, for the error text of a late operation. */
 	_Atomic bool waits;	     /* the thread waits for its turn with the GPU */
 	_Atomic int64_t called_ns;   /* start of the current call of the plugin, or 0 */

@@ -37,7 +37,7 @@ static const uint8_t *host_bits(const struct sockaddr_storage *addr, unsigned *l
 }
 
 /* Parses the text after % of a v6 address, the name or number of an interface. Returns 1. Returns 0
- * if no interface has the name and the text is not a number. */
+ * if no interface has the name and the text is not a number above 0. */
 static int parse_scope(const char *text, uint32_t *out_scope)
 {
 	char *end;

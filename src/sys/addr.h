@@ -14,7 +14,7 @@
 
 /* Parses an address without brackets and port, such as "10.0.0.1", "fe80::1%eth0" or "::1", and
  * adds the given port. Returns ERR_INVALID if the text is not an address or no interface has the
- * name after %; a number after % is not looked up. Does not set the last error. */
+ * name after %; a number after % need not be that of an interface. Does not set the last error. */
 tcpx_status sys_addr_parse(const char *text, uint16_t port, struct sockaddr_storage *out_addr);
 
 #define SYS_HOST_MAX 256 /* room for a DNS name and the NUL */

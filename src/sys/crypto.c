@@ -41,8 +41,8 @@ static libcrypto_mac *hmac;	/* never freed */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic bool there;
 static char attempt[256]; /* under `lock`: the result of the last attempt to load libcrypto */
-/* The last different texts of `attempt`; `reason` is the newest, for readers without the lock. A
- * text is overwritten only after REASONS further ones. */
+/* The last texts of `attempt` that differed from the one before. `reason` points to the newest, for
+ * readers without the lock. A text stays until REASONS newer ones have been stored. */
 #define REASONS 8u
 static char reasons[REASONS][sizeof(attempt)];
 static unsigned nreasons;
@@ -195,7 +195,7 @@ static void load_libcrypto(void)
 	atomic_store_explicit(&there, true, memory_order_release);
 }
 
-/* Called with `lock` held. */
+/* Makes `attempt` the text that sys_crypto_reason() returns. The caller holds `lock`. */
 static void publish_reason(void)
 {
 	char *text = reasons[nreasons % REASONS];

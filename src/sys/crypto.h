@@ -22,19 +22,19 @@ struct sys_span {
 /* Returns 1 if every function below works in this process. A library that refuses one of the
  * algorithms, for example in FIPS mode, is treated as missing. The first call loads the library. */
 int sys_crypto_available(void);
-/* Names the library in use, or says why there is none. Static. */
+/* Names the library in use, or says why there is none. The text is never freed. */
 const char *sys_crypto_reason(void);
 /* Computes the HMAC of the concatenated spans. Returns ERR_UNSUPPORTED without a usable library,
  * ERR_INTERNAL if the library fails. */
 tcpx_status sys_hmac_sha256(const uint8_t key[32], const struct sys_span *spans, unsigned count,
 			    uint8_t out[32]);
-/* Computes the hash of the concatenated spans, at most 4 KiB together. This function and those
- * below down to sys_exchange_shared return ERR_UNSUPPORTED without a usable library, ERR_INTERNAL
- * if the library fails. */
+/* Computes the hash of the concatenated spans. Returns ERR_INTERNAL if they have more than 4 KiB
+ * together. This function and those below down to sys_exchange_shared return ERR_UNSUPPORTED
+ * without a usable library, ERR_INTERNAL if the library fails. */
 tcpx_status sys_sha256(const struct sys_span *spans, unsigned count, uint8_t out[SYS_HASH_BYTES]);
 /* Signatures by Ed25519 (RFC 8032). A secret key is 32 random bytes. sys_sign_public computes the
  * public key of a secret key. sys_sign_verify returns ERR_AUTH if the public key is invalid, or if
- * the signature was not made with its secret key. */
+ * the signature was not made with the secret key that belongs to it. */
 tcpx_status sys_sign_public(const uint8_t secret[SYS_KEY_BYTES], uint8_t out_public[SYS_KEY_BYTES]);
 tcpx_status sys_sign(const uint8_t secret[SYS_KEY_BYTES], const uint8_t digest[SYS_HASH_BYTES],
 		     uint8_t out_signature[SYS_SIGNATURE_BYTES]);

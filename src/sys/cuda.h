@@ -46,7 +46,7 @@ const struct sys_cuda *sys_cuda_driver(void);
 
 /* Retains the primary context of a visible device. Every get needs a put. Returns ERR_UNSUPPORTED
  * without a driver; ERR_INVALID if there is no such device, with the number of visible ones in the
- * error; ERR_NO_MEMORY; ERR_SYSTEM for any other error of the driver. Any thread. */
+ * error; ERR_NO_MEMORY; for an error of the driver the status of sys_cuda_error(). Any thread. */
 tcpx_status sys_cuda_get(uint32_t ordinal, struct sys_cuda_gpu **out_gpu);
 void sys_cuda_put(struct sys_cuda_gpu *gpu); /* the last put of a device releases its context */
 

@@ -52,7 +52,7 @@ void sys_iface_complete(struct sockaddr_storage *addr);
 /* Returns the index of the interface with this name or alternative name, or 0 if no interface
  * has it. */
 unsigned sys_iface_number(const char *name);
-/* Returns the index of the interface that has the address, or 0 if none has it. */
+/* Returns the index of the interface that is up and has the address, or 0 if there is none. */
 unsigned sys_iface_index(const struct sockaddr_storage *addr);
 /* Whether the address belongs to an interface that is up and has a carrier. Also returns 1 if the
  * interfaces cannot be listed. */

@@ -298,8 +298,8 @@ static tcpx_status add_matching(struct expansion *e, const struct entry *entry)
 	return next_step_choices(e);
 }
 
-/* Adds an address of this host, a wildcard, or an address in 127/8. Returns ERR_ADDRESS for a
- * link-local address without a scope id that several interfaces have. */
+/* Adds an address of this host, a wildcard, or an address in 127/8. Returns ERR_ADDRESS for any
+ * other address, and for a link-local one without a scope id that several interfaces have. */
 static tcpx_status add_address(struct expansion *e, const struct entry *entry)
 {
 	struct sockaddr_storage addr = entry->addr;

@@ -13,8 +13,8 @@
 size_t sys_user_read(void *ours, const void *user, size_t n);
 size_t sys_user_write(void *user, const void *ours, size_t n);
 
-/* 1 if process_vm_readv() is forbidden, as in a sandbox, and a pipe is used instead. Set by the
- * first copy that finds it forbidden, and by tests. */
+/* 1 if process_vm_readv() or process_vm_writev() is forbidden, as in a sandbox, and a pipe is used
+ * instead. Set by the first copy that finds it forbidden, and by tests. */
 extern _Atomic int sys_user_by_pipe;
 
 #endif

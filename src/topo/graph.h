@@ -61,8 +61,9 @@ struct topo {
 	struct topo_nic nics[TOPO_NICS_MAX]; /* sorted by PCI address, then by name */
 	struct topo_node nodes[TOPO_NODES_MAX];
 	unsigned ngpus, nnics, nnodes;
-	/* Interfaces without a PCI function, such as veth and bridges, except loopback. Sorted by
-	 * name. They are for display only: they have no place and are paired with no GPU. */
+	/* Interfaces without a PCI function, such as veth and network bridges, except loopback.
+	 * Sorted by name. They are for display only: they have no place and are paired with no
+	 * GPU. */
 	struct topo_nic virtuals[TOPO_NICS_MAX];
 	unsigned nvirtuals;
 };
@@ -73,7 +74,7 @@ enum topo_distance {
 	/* below one PCI switch: each has at most one bridge that the other does not have */
 	TOPO_PIX,
 	TOPO_PXB,  /* below one root port, but one has several bridges that the other lacks */
-	TOPO_PHB,  /* below one host bridge, but below different root ports */
+	TOPO_PHB,  /* below one host bridge, without a common bridge below it */
 	TOPO_NODE, /* below different host bridges of one NUMA node */
 	TOPO_SYS,  /* below host bridges of different or unknown NUMA nodes */
 	TOPO_FAR,  /* unknown, because a device is not located */
@@ -91,8 +92,8 @@ void topo_free(struct topo *topo); /* NULL is allowed */
 tcpx_status topo_add_gpu(struct topo *topo, pci_addr pci);
 tcpx_status topo_add_nic(struct topo *topo, pci_addr pci, const char *name);
 
-/* Return the device with that address or name, or NULL if the graph does not have it. If a PCI
- * function has several NICs, topo_nic_at returns the first by name. */
+/* Return the device in `gpus` or `nics` with that address or name, or NULL if there is none. If a
+ * PCI function has several NICs, topo_nic_at returns the first by name. */
 const struct topo_gpu *topo_gpu_at(const struct topo *topo, pci_addr pci);
 const struct topo_nic *topo_nic_at(const struct topo *topo, pci_addr pci);
 const struct topo_nic *topo_nic_named(const struct topo *topo, const char *name);

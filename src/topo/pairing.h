@@ -3,9 +3,9 @@
  * Finds the NIC through which each GPU receives, called its owner. RxDM installs the steering rule
  * of a flow on the owner, even if the flow arrives at another NIC, and answers "Ok." in both cases.
  * Data that arrives at another NIC is lost, and the plugin ends the process. None of RxDM's sockets
- * names the owner (docs/design/topo.md). The owner is therefore derived, and RxDM's answers confirm
- * or refute it. Any NIC may be used for sending. The table of owners is built once and does not
- * change, so any thread may read it.
+ * names the owner (docs/design/topo.md). The owner is therefore derived, and RxDM's answers may
+ * refute it. Any NIC may be used for sending. topo_pairs_build() fills in a table of owners; after
+ * that, any thread may read the table.
  */
 #ifndef TOPO_PAIRING_H
 #define TOPO_PAIRING_H
@@ -14,7 +14,8 @@
 
 /* How the owner NIC of a GPU, through which it receives, was found. */
 enum topo_source {
-	/* no owner: RxDM does not know the GPU, or no rule determines an owner */
+	/* no owner: RxDM does not know the GPU, no NIC's distance is known, or RxDM's queues show
+	 * that the nearest NIC is not the owner */
 	TOPO_SOURCE_NONE,
 	TOPO_SOURCE_PRESET, /* from RxDM's own table for A3 hosts, "a3vm" */
 	TOPO_SOURCE_PCIE,   /* the nearest NIC, as in RxDM's mode "auto" */

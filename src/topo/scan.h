@@ -9,7 +9,7 @@
  * name and place must be set. */
 void topo_nic_facts(const char *root, struct topo_nic *nic);
 
-/* Adds the interfaces that have no PCI function, from the sysfs tree at `root`. */
+/* Adds the interfaces that have no PCI function, except loopback, from the sysfs tree at `root`. */
 void topo_scan_virtuals(const char *root, struct topo *topo);
 
 /* Sorts the arrays of devices in the order that graph.h states, and the nodes by id. */

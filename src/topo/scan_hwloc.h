@@ -7,8 +7,8 @@
 
 /*
  * Makes the graph of this machine, or of the machine that hwloc's environment variable HWLOC_FSROOT
- * names. `root` is the sysfs tree of the same machine. What hwloc does not report is read from it:
- * driver, MAC address, state, speed and MTU of NICs, and interfaces without a PCI function. hwloc
+ * names. `root` is the sysfs tree of the same machine. Driver, MAC address, state, speed and MTU of
+ * NICs, and the interfaces without a PCI function, are read from `root`, not from hwloc. hwloc
  * opens its plugins, among them OpenCL's, unless HWLOC_PLUGINS_PATH names a folder without them.
  * The caller frees the graph by topo_free(). Returns ERR_UNSUPPORTED in a build without hwloc,
  * ERR_SYSTEM if hwloc fails, or ERR_NO_MEMORY.

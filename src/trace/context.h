@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes the context of a run as lines "key=value": what may differ between two runs, apart from
- * the calls of the plugin. */
+ * the calls into the plugin. */
 #ifndef TRACE_CONTEXT_H
 #define TRACE_CONTEXT_H
 

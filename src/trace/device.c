@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds out which NIC and GPU a comm belongs to, and which NIC owns the GPU. */
+/* Names of the plugin's devices, the GPU that is current, and the NIC that owns a GPU. */
 #include "trace/device.h"
 
 #include <dlfcn.h>

@@ -10,8 +10,9 @@
 /* Scans the machine for GPUs and their owner NICs, once; takes some milliseconds. Keeps errno. */
 void trace_device_start(void);
 
-/* Records name and PCI address of the plugin's device number `dev`. Returns 1 if the device was not
- * known before. */
+/* Records name and PCI address (last part of the path) of the plugin's device number `dev`.
+ * Returns 1 if the device was not known before. Returns 0 if it was, if `dev` is not in 0 .. 31, or
+ * if `name` is NULL. */
 int trace_device_learn(int dev, const char *name, const char *pci_path);
 
 /* Returns the ordinal of the GPU whose context is current on this thread. Returns TRACE_DEV_UNKNOWN

@@ -12,7 +12,7 @@
 #include "trace/device.h"
 #include "trace/pointers.h"
 
-/* The tables below have 2^bits entries. */
+/* For the tables below: bits of struct trace_table. */
 #define COMM_BITS 13u
 #define REQUEST_BITS 16u
 #define MEMORY_BITS 14u
@@ -499,7 +499,7 @@ void trace_posted(struct trace_span *span, const struct trace_part *parts, unsig
 
 /* Marks a request of the comm as done, and moves head to the oldest request that is not marked. If
  * the request is 64 or more after head, requests at head are given up: they count as done. Returns
- * 1 if the request was not the oldest. */
+ * 1 if an older request was not done. */
 static int comm_done(struct trace_comm *comm, uint64_t number)
 {
 	uint64_t after = number - comm->head;

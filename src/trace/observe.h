@@ -59,9 +59,9 @@ void trace_tested(struct trace_span *span, int result, int done, const int *size
 void trace_consumed(struct trace_span *span, int result);
 void trace_closed(struct trace_span *span, int result);
 
-/* For stream channels. `direction` is an address that identifies one direction of a channel. `call`
- * is TRACE_STREAM_SEND or TRACE_STREAM_RECV. trace_begin() begins the span of a send or receive. If
- * `bytes` and `result` are 0, nothing could be moved. */
+/* For stream channels. `direction` is an address that identifies one direction of a channel.
+ * `call` is TRACE_STREAM_SEND or TRACE_STREAM_RECV. trace_begin() with `comm` = `direction` begins
+ * the span of a send or receive. If `bytes` and `result` are 0, nothing could be moved. */
 void trace_stream_opened(const void *direction, enum trace_call call);
 void trace_streamed(struct trace_span *span, int64_t bytes, int result);
 void trace_stream_closed(const void *direction);

@@ -74,9 +74,9 @@ struct trace_record {
 	/* Ticks at which the call began. If `repeats` is not 0: at which the first counted call
 	 * began. */
 	uint64_t time;
-	/* Number of the request in its comm. For listen, connect and accept: a hash of the
-	 * listener's handle. For GAP: the number of records of the thread that were dropped at this
-	 * place. */
+	/* Number of the request in its comm; for a stream, of the send or receive. For listen,
+	 * connect and accept: a hash of the listener's handle. For GAP: the number of records of
+	 * the thread that were dropped at this place. */
 	uint64_t number;
 	uint64_t bytes; /* bytes posted, sent, received or registered */
 	/* Ticks that the call took. If `repeats` is not 0: ticks since the first counted call

@@ -59,7 +59,7 @@ static struct {
 	/* Times of base/clock.h. Until the trace ends, nothing is written before retry_ns, no CLOCK
 	 * block before clock_ns, and no context block before context_ns. */
 	int64_t retry_ns, clock_ns, context_ns;
-	char path[1024];
+	char path[1024]; /* set before the writer starts; any thread may read it then */
 } rec = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
 void trace_writer_wake(void)

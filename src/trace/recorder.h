@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The recorder of a process: a ring for each thread, one writer thread, one file. The recorder
- * starts once and ends with the process; a forked child has none. No function except
- * trace_recorder_open changes errno.
+ * The recorder of a process: a ring for each thread that records, one writer thread, one file. It
+ * starts once, and ends at trace_recorder_close() or at exit; a forked child has none. No function
+ * except trace_recorder_open changes errno.
  */
 #ifndef TRACE_RECORDER_H
 #define TRACE_RECORDER_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The clock of a trace. A tick is one of the TSC if the TSC is invariant (always runs at a constant
- * rate) and force_clock is 0, else a nanosecond. */
+/* The clock of a trace. It counts ticks of the TSC if the TSC is invariant (always runs at a
+ * constant rate) and force_clock is 0, else nanoseconds. */
 #ifndef TRACE_TICKS_H
 #define TRACE_TICKS_H
 
@@ -12,8 +12,8 @@
 /* 1 if trace_ticks() reads the TSC. Does not change after trace_clock_start(). */
 extern int trace_clock_tsc;
 
-/* Chooses the clock and estimates its rate, which takes about half a millisecond. Does not use the
- * TSC if force_clock is 1. Returns the number of ticks per second. */
+/* Chooses the clock and estimates the rate of the TSC, which takes about half a millisecond. Does
+ * not use the TSC if force_clock is 1. Returns the number of ticks per second. */
 uint64_t trace_clock_start(int force_clock);
 
 static inline uint64_t trace_ticks(void)
@@ -25,7 +25,7 @@ static inline uint64_t trace_ticks(void)
 	return (uint64_t)clock_now_ns();
 }
 
-/* Reads the three clocks, one right after the other. */
+/* Reads the three clocks of a struct trace_moment, one right after the other. */
 void trace_moment_now(struct trace_moment *out_moment);
 
 #endif

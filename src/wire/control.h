@@ -17,8 +17,8 @@ void wire_put_refusal(struct wire_out *o, uint64_t seq, tcpx_status status);
 /* Reads the next refusal. Returns 1, or 0 after the last one, or -1 if it is malformed. */
 int wire_get_refusal(struct wire_cursor *c, uint64_t *out_seq, tcpx_status *out_status);
 
-/* The payload of LOCAL: the address at which the sender listens for same-host channels, and the
- * nonce that a dialler must send there. */
+/* The payload of LOCAL: the address at which the sender listens for same-host channels and hands
+ * out descriptors of shares, and the nonce that whoever connects there must send. */
 #define WIRE_LOCAL_NAME_MAX 63
 #define WIRE_LOCAL_MAX (WIRE_NONCE_BYTES + WIRE_LOCAL_NAME_MAX)
 

@@ -26,8 +26,8 @@ enum wire_auth {
 	WIRE_AUTH_NONE = 0,   /* no proof (all zero): loopback or --insecure */
 	WIRE_AUTH_SECRET = 1, /* proof by the secret in the connection info */
 	WIRE_AUTH_KEY = 2,    /* proof by a key file that both ends have */
-	WIRE_AUTH_LINK = 3,   /* data connections: proof by the session key of the control link */
-	WIRE_AUTH_BARE = 4,   /* loopback without a crypto library: the proof is the secret */
+	WIRE_AUTH_LINK = 3,   /* further connections of a link: proof by its session key */
+	WIRE_AUTH_BARE = 4,   /* loopback, needs no crypto library: the proof is the key itself */
 };
 
 /* The three messages of a handshake: dialler's hello, acceptor's answer, dialler's proof. */
@@ -49,7 +49,7 @@ enum wire_feature {
 struct wire_messages {
 	uint32_t channels;
 	uint32_t bytes, window; /* largest message; most messages not yet acknowledged */
-	/* chunk size of the plugin, equal at both ends, or 0 if it has none */
+	/* chunk size of the plugin, or 0 if it has none; if the ends differ, nothing is granted */
 	uint32_t plugin_chunk;
 };
 
@@ -66,15 +66,15 @@ struct wire_identity {
 /* A decoded hello. A step or role before a colon says which messages use the field. */
 struct wire_hello {
 	uint8_t step, role, auth;
-	uint8_t proto_min, proto_max; /* versions spoken; ANSWER: both the chosen one */
+	uint8_t proto_min, proto_max; /* versions spoken; once chosen, both are the chosen one */
 	uint8_t status;	      /* ANSWER: 0, or the negated status with which the handshake fails */
 	uint16_t channel;     /* role data: index of the channel */
 	uint32_t epoch;	      /* role data: epoch of the channel */
 	uint32_t channels;    /* role control: bulk channels wanted (DIAL), granted (ANSWER) */
 	uint32_t chunk_bytes; /* largest chunk that the sender wants, or 0 */
 	uint64_t features, required; /* bits of enum wire_feature; bits 0 and 1 may be required */
-	/* role control: id of the proof's key (DIAL), or the id that the acceptor gave the link
-	 * (ANSWER); role data: the id of the channel's link, as given in that ANSWER */
+	/* DIAL of a new link: id of the key file's key, or 0. Its ANSWER: the id that the acceptor
+	 * gives the link. Both in further connections of the link: that id. */
 	uint64_t key_id;
 	uint64_t notify_budget, eager_budget, read_budget; /* credit for the peer */
 	uint64_t notify_cover;	       /* part of notify_budget given from the start; 0: all */

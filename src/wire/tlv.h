@@ -43,8 +43,8 @@ static inline int wire_get_tlv(struct wire_cursor *c, struct wire_tlv *out)
 	return 1;
 }
 
-/* Reads the name of a session into `name`, which is "" before. Returns 0. Returns -1 if the message
- * has a second name, or if the name is empty, too long or contains a NUL. */
+/* Reads the name of a session into `name`. Returns 0. Returns -1 if `name` is not "" (this is the
+ * message's second name), or if the name read is empty, too long or contains a NUL. */
 static inline int wire_get_name(struct wire_cursor *value, char name[TCPX_NAME_MAX + 1])
 {
 	size_t len = wire_left(value);

@@ -28,7 +28,8 @@
 static _Thread_local struct {
 	int64_t called_ns, received_ns;
 	uint32_t calls;
-	bool keeps; /* it has received since a poll last found something, and may keep channels */
+	/* the loop has received since a poll last found something, and may keep channels */
+	bool keeps;
 	bool receiving; /* a receive is under way */
 } loop;
 
@@ -80,8 +81,8 @@ static bool prio_kept(const struct engine_chan *chan)
 
 /* Receives on the peer's priority channel, about RECV_BYTES at most. Takes the channel from the
  * worker first, unless an application keeps it already. If bulk bytes wait to be sent to the peer,
- * receives nothing, gives the channel back to its worker, and delays the next receive
- * (SENDS_NS). */
+ * receives nothing, gives a channel that an application keeps back to its worker, and delays the
+ * next receive (SENDS_NS). */
 static void prio_receive(struct engine_peer *peer, int64_t now_ns)
 {
 	bool sends;

@@ -12,9 +12,9 @@
 void app_poll_missed(struct engine_session *session, struct engine_peer *peer);
 /* Whether the calling thread is inside a receive that app_poll_missed() makes. */
 bool app_poll_receives(void);
-/* Called when the application polled and found something. Gives the priority channel of `peer`
- * back to its worker, if an application kept it, because the application may do other work now. If
- * `peer` is NULL, does so for the session's first peers. */
+/* Called when the application polled and found something. If this thread has received since it last
+ * found something, gives the priority channel of `peer` back to its worker, because the application
+ * may do other work now. If `peer` is NULL, does so for the session's first peers. */
 void app_poll_found(struct engine_session *session, struct engine_peer *peer);
 
 #endif

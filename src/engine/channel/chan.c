@@ -21,7 +21,8 @@ void chan_start(struct engine_chan *chan)
 	int err = 0;
 
 	atomic_fetch_add(&chan->worker->channels, 1);
-	/* No owner may change the watched events before the descriptor is in the epoll set. */
+	/* The lock keeps owners from changing the watched events before the descriptor is in the
+	 * epoll set. */
 	pthread_mutex_lock(&chan->poll.lock);
 	if (epoll_ctl(chan->worker->epfd, EPOLL_CTL_ADD, chan->net->ops->fd(chan->net), &event))
 		err = errno;
@@ -48,8 +49,8 @@ static void chan_poll_change(struct engine_chan *chan)
 }
 
 /* Called by the rx owner before it gives up the direction. Makes the worker's epoll report arriving
- * data. Returns 1 if data has arrived already: epoll does not report that data, so the caller must
- * make a thread receive it. */
+ * data. Returns 1 if data may have arrived already: epoll may not report it, so the caller must
+ * make a thread receive. */
 int chan_wait_recv(struct engine_chan *chan)
 {
 	uint32_t events;
@@ -77,8 +78,8 @@ void chan_keep_recv(struct engine_chan *chan)
 }
 
 /* Called by the tx owner when the transport is full. Makes the worker's epoll report when the
- * transport takes more. Returns 1 if the transport takes more already: epoll does not report that,
- * so the caller must send again. */
+ * transport takes more. Returns 1 if the transport may take more already: epoll may not report
+ * that, so the caller must send again. */
 int chan_wait_send(struct engine_chan *chan)
 {
 	uint32_t events;
@@ -225,7 +226,7 @@ void chan_fail(struct engine_chan *chan, tcpx_status status, int err)
 {
 	int none = 0;
 
-	/* the reason comes first: the control thread asks for it when it sees the failure */
+	/* stored before `failed` is set: the control thread then reads the reason */
 	if (chan->comms)
 		comms_why(chan->comms, status);
 	if (!atomic_compare_exchange_strong(&chan->failed, &none, status))

@@ -18,7 +18,7 @@ void chan_fail(struct engine_chan *chan, tcpx_status status, int err);
 void chan_trim(struct engine_chan *chan, int64_t now_ns);
 void chan_tx_kick(struct engine_chan *chan);
 /* Makes the calling thread the tx owner. Returns false if the channel is stopped, or if another
- * thread is the tx owner; that thread makes the worker check for work when it leaves. */
+ * thread is the tx owner; then that thread or the worker checks for work again. */
 bool chan_tx_try(struct engine_chan *chan);
 void chan_tx_leave(struct engine_chan *chan);
 bool chan_rx_try(struct engine_chan *chan);
@@ -59,7 +59,7 @@ void chan_tx_drop(struct engine_chan *chan);
 /* lease.c. Called by the control thread for a stopped channel that lent memory which the peer may
  * still read. Keeps that memory in use until the peer no longer reads it. */
 void lease_start(struct engine_chan *chan);
-/* Receives until the transport has nothing more or about `budget` bytes have come. */
+/* chan_rx.c. Receives until the transport has nothing more or about `budget` bytes have come. */
 void chan_rx_run(struct engine_chan *chan, uint64_t budget);
 void chan_rx_drop(struct engine_chan *chan);
 /* Called before a thread sleeps until data arrives: sets the transport's low-water mark. In the

@@ -221,8 +221,8 @@ static tcpx_status rx_end_frame(struct engine_chan *chan, bool valid)
 	else if (rx->stage)
 		stage_close(rx->stage);
 	rx->stage = NULL;
-	/* Unless a copy still uses them, the regions are released here: before the acknowledgement
-	 * can leave, because that gives the memory back to the application. */
+	/* Unless a copy still uses them, the regions are released here: before the acknowledgement,
+	 * after which the transfer may end and the application may deregister them. */
 	if (verdict != TCPX_IN_PROGRESS)
 		rx_release(rx);
 	link_lock(&peer->link);
@@ -255,8 +255,8 @@ static int rx_take_trailer(struct engine_chan *chan)
 		if (status != TCPX_OK)
 			return status;
 		rx->used += FRAME_TRAILER_BYTES;
-		/* Senders copy small payloads, so only a large payload may have changed while it
-		 * was sent. */
+		/* Senders copy small payloads. A large one may have changed while it was sent, if
+		 * the connection was reset. */
 		if (rx->frame.payload_bytes > ENGINE_COPY_BYTES && chan->net->ops->zerocopy &&
 		    !chan->net->ops->zerocopy->intact(chan->net))
 			return TCPX_ERR_PEER_RESET;

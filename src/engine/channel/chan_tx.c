@@ -54,7 +54,7 @@ static void tx_claim(struct engine_chan *chan)
 		tx->path->claim(chan);
 }
 
-/* Begins a frame whose payload is sent from its own memory, without a copy into the buffer. */
+/* Begins a frame whose payload is sent from the memory in tx->iov, not copied into the buffer. */
 static void tx_begin_big(struct chan_tx *tx)
 {
 	tx->big = true;
@@ -65,8 +65,8 @@ static void tx_begin_big(struct chan_tx *tx)
 
 /* Fills an empty buffer with frames of the core, until the buffer is full or the core has no more
  * frames. A payload that is large, or is still being copied into staging (PATH_FILLED), ends the
- * batch: only its header is in the buffer, and the payload is sent from its own memory. Also stops
- * at a frame whose payload cannot be loaded yet (tx->posting); the next call tries that frame
+ * batch: only its header is in the buffer, and the payload is sent from the memory in tx->iov. Also
+ * stops at a frame whose payload cannot be loaded yet (tx->posting); the next call tries that frame
  * again. */
 static void tx_gather(struct engine_chan *chan)
 {
@@ -222,8 +222,8 @@ static void tx_update_lent(struct engine_chan *chan, struct net_lent *out_lent)
 	atomic_store(&chan->tx.lent, out_lent->pieces > 0);
 }
 
-/* Makes one call of the transport for the current batch: lends the batch's memory to the peer,
- * sends the batch without a copy (held), or sends it with a copy. */
+/* Makes one call of the transport for the current batch. Its payload in tx->iov is lent to the
+ * peer, sent without a copy (held), or sent with a copy. */
 static tcpx_status tx_call(struct engine_chan *chan, size_t *out_bytes)
 {
 	const struct net_ops *ops = chan->net->ops;

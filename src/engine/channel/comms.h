@@ -5,9 +5,9 @@
  * channel has stopped or its setup has failed. docs/design/messages.md has the rules.
  *
  * Invariants: each attempt to set up a channel has an epoch that no earlier attempt had. The core
- * is told that a channel is lost only when its comms are closed or the plugin did not close them in
- * time. A registration with a comm keeps its region in use (io reference) until the registration
- * ends or the comm is closed.
+ * is told that a channel is lost only when its comms are closed, the plugin did not close them in
+ * time, or the peer is about to end. A registration with a comm keeps its region in use (io
+ * reference) until the registration ends or the comm is closed.
  *
  * Thread: the control thread calls all functions, unless a comment says otherwise.
  */
@@ -39,7 +39,7 @@ struct comms_slot *comms_slot(const struct engine_peer *peer, uint32_t channel);
 uint32_t comms_given_up(const struct engine_peer *peer); /* number of channels given up */
 /* For the dialler: whether plugin channels to the peer must not be tried; *out_why is why. */
 bool comms_not_tried(const struct engine_peer *peer, const char **out_why);
-/* Called at posts, with link.lock held: whether the request may go as messages. */
+/* Called by path_choose(), with link.lock held: whether the request may go as messages. */
 bool comms_carries(struct engine_request *request);
 /* If `asked`, makes the READ's answer travel as messages, or returns ERR_REMOTE. Any thread. */
 tcpx_status comms_serve(struct engine_peer *peer, struct core_resp *resp, const uint64_t *keys,
@@ -53,7 +53,7 @@ tcpx_status comms_nics_pick(struct engine_plugin *plugin, const char *names,
 
 const struct engine_nic *comms_nic(const struct engine_comms *comms); /* comms_words.c */
 const char *comms_nic_name(const struct engine_comms *comms);	      /* any thread */
-/* Whether the NIC receives into another GPU than the session's (a relay). Any thread. */
+/* Whether the channel's NIC receives into another GPU than the session's (a relay). Any thread. */
 bool comms_relayed(const struct engine_comms *comms);
 /* comms_gpu.c: the unpack mode, a value of TCPX_UNPACK_IMPL; "" if messages are not unpacked. */
 const char *comms_unpack_text(const struct engine_comms *comms);
@@ -74,13 +74,13 @@ void comms_awaits(const struct engine_comms *comms, char *out_text, size_t size)
 struct net_setup_opts comms_opts(const struct engine_comms *comms, int64_t deadline_ns);
 void comms_tell(struct engine_comms *comms, enum frame_comm what, const void *payload,
 		uint32_t bytes);
-/* comms_setup.c: takes over the guide of the attempt with this epoch; begins that attempt if it is
- * new. If it has ended, cannot begin or has a guide, closes the guide and returns ERR_STALE. */
+/* comms_setup.c: gives `guide` to the attempt with this epoch, which begins if it is new. If the
+ * attempt has ended, cannot begin or has a guide, closes `guide` and returns ERR_STALE. */
 tcpx_status comms_guide(struct engine_peer *peer, uint32_t channel, uint32_t epoch,
 			struct net_chan *guide);
 /* comms.c: stores a connect handle of the peer, or returns an error if it may not be used. */
 tcpx_status comms_take_handle(struct engine_comms *comms, const uint8_t *handle);
-/* The rest of this group is in comms_setup.c. Handles a COMM frame, or returns ERR_PROTOCOL. */
+/* From here to comms_result(): comms_setup.c. Handles a COMM frame, or returns ERR_PROTOCOL. */
 tcpx_status comms_frame(struct engine_peer *peer, const struct frame *frame, const void *payload);
 /* Ends an attempt that failed and tells the peer; another attempt may follow. */
 void comms_fail(struct engine_comms *comms, const char *why);
@@ -93,7 +93,7 @@ uint32_t comms_next_epoch(struct engine_peer *peer, uint32_t channel);
 /* Takes the next step of each setup, registration and close. The peer may be dead afterwards. */
 void comms_run(struct engine_peer *peer);
 
-/* Takes the result of operation `which`: true if it has succeeded. A failure ends the attempt. */
+/* If operation `which` has succeeded, takes its result, returns true. Failure ends the attempt. */
 bool comms_result(struct engine_comms *comms, enum comms_op which, struct net_setup_result *result);
 
 /* comms_first.c: whether this end's comms can begin with an empty message. */
@@ -102,11 +102,11 @@ bool comms_first_known(const struct engine_session *session);
  * may begin; afterwards comms may be freed. */
 bool comms_first(struct engine_comms *comms);
 
-void comms_free(struct engine_comms *comms); /* this group: comms_end.c */
+void comms_free(struct engine_comms *comms); /* from here to comms_beat(): comms_end.c */
 /* Fails requests that need a plugin channel, if none is up after TCPX_MESSAGE_TIMEOUT_MS. */
 void comms_strand_later(struct engine_peer *peer);
 void comms_slot_set(struct engine_peer *peer, uint32_t channel, struct engine_comms *comms);
-/* Begins to close comms that are in no slot; at the end, if `lost`, tells the core of the loss. */
+/* Begins to close comms in no comms_slot; at the end, if `lost`, tells the core of the loss. */
 void comms_close(struct engine_comms *comms, bool lost);
 void comms_close_step(struct engine_comms *comms); /* frees comms when all is closed */
 /* Whether the channel failed only because the peer ended it, so that the peer knows why. */
@@ -121,7 +121,7 @@ bool comms_rests(const struct engine_peer *peer, uint32_t channel);
  * way are closed by comms_call_returned(). */
 void comms_peer_dead(struct engine_peer *peer);
 /* Called if a call of a stopped channel is still under way. When it has returned, comms_stopped()
- * or, if the peer died, comms_call_returned() closes the channel's comms. They may be NULL. */
+ * or, if the peer died, comms_call_returned() closes the comms. Only here `comms` may be NULL. */
 void comms_call_pending(struct engine_comms *comms);
 void comms_call_returned(struct engine_comms *comms);
 /* At each heartbeat: fails channels that wait TCPX_MESSAGE_TIMEOUT_MS for an acknowledgement. */

@@ -387,8 +387,8 @@ bool comms_stopped(struct engine_chan *chan, const char *why)
 	return true;
 }
 
-/* Called when the peer dies. If the peer died before its plugin channels were up, logs what the
- * first channel that is not up was waiting for. */
+/* Called when the peer dies. If plugin channels are being set up, logs what the first of them waits
+ * for, unless it was logged already why a channel could not be set up. */
 static void peer_left_early(const struct engine_peer *peer)
 {
 	const struct engine_peer_comms *table = peer->comms;

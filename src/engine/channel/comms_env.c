@@ -36,9 +36,9 @@ static const char *without_interfaces(void *arg, const char *name)
 	return comms_place_getenv(arg, name);
 }
 
-/* Returns the size of messages in bytes: `wish`, or TCPX_MESSAGE_BYTES if `wish` is 0. A message is
- * one chunk of the plugin, so a smaller chunk size of the plugin is returned instead, unless it is
- * below the minimum of TCPX_MESSAGE_BYTES. */
+/* Returns the size of messages in bytes: `wish`, or TCPX_MESSAGE_BYTES if `wish` is 0. A message
+ * must fit into one chunk of the plugin, so a smaller chunk size of the plugin is returned instead,
+ * unless it is below the minimum of TCPX_MESSAGE_BYTES. */
 static size_t env_message_bytes(size_t wish)
 {
 	uint32_t chunk = comms_env_chunk();
@@ -124,7 +124,7 @@ static void env_add_named(struct question *q, const char *names)
 	}
 }
 
-/* Writes up to max problems to `out` and returns their number. */
+/* Writes up to `max` problems of the environment to `out` and returns their number. */
 static unsigned env_check(struct question *q, struct gpudirect_problem *out, unsigned max)
 {
 	gpudirect_get_fn getenv_of = comms_place_getenv;

@@ -16,7 +16,9 @@
 #include "plugin/plugin.h"
 
 /* In the functions below, message_bytes is the requested size of messages, or 0 for
- * TCPX_MESSAGE_BYTES. If NCCL_DYNAMIC_CHUNK_SIZE is smaller, that size is used instead. */
+ * TCPX_MESSAGE_BYTES. If NCCL_DYNAMIC_CHUNK_SIZE is smaller, but not below the minimum of
+ * TCPX_MESSAGE_BYTES, that size is used instead. A function that takes the NICs of this machine's
+ * GPUs takes none if TCPX_PAIRING is off. */
 
 /* Lists at most `max` settings that fit the NICs of this machine's GPUs, including settings that
  * the user has made already. */

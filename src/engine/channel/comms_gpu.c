@@ -19,7 +19,8 @@
 enum op_state { OP_RUNNING = 0, OP_ENDED };
 
 struct comms_gpu_op {
-	struct engine_peer *peer; /* with a reference; its link is woken when an open ends */
+	/* the thread of an open or close has a reference; an open wakes the link when it ends */
+	struct engine_peer *peer;
 	struct mem_unpack_opts opts;
 	bool chosen;	   /* the user chose the mode, so no other one replaces it */
 	uint32_t home;	   /* the session's GPU, to whose memory the messages go */
@@ -110,7 +111,7 @@ static void gpu_leave(void *arg, int gpu, void *before)
 const struct net_gpu_ops comms_gpu_ops = {gpu_enter, gpu_leave};
 
 /* Returns the number of bytes from address `at` to the end of the allocation that contains it.
- * Returns POOL_UNKNOWN if the driver does not know, or if there are more bytes. */
+ * Returns POOL_UNKNOWN if the driver does not know, or if there are more bytes than that. */
 static uint64_t bytes_from(const struct sys_cuda *api, cuda_ptr at)
 {
 	cuda_ptr start = 0;
@@ -278,7 +279,7 @@ static tcpx_status gpu_close_later(struct comms_gpu_op *op)
 	if (status == TCPX_OK)
 		pthread_detach(thread);
 	else
-		peer_put(op->peer); /* the memory on the GPU stays allocated */
+		peer_put(op->peer); /* what was opened stays allocated */
 	return status;
 }
 

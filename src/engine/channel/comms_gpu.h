@@ -31,7 +31,7 @@ struct comms_gpu_op; /* an open or close, with what was opened */
 
 /* A message that is being unpacked to its destinations. */
 struct comms_job {
-	struct list_node node; /* engine_comms.jobs */
+	struct list_node node; /* entry in engine_comms.jobs */
 	struct engine_comms *comms;
 	struct engine_stage *stage;
 	uint64_t seq;	  /* sequence of the frame that announces the message */
@@ -58,8 +58,8 @@ tcpx_status comms_gpu_open(struct engine_comms *comms);
 /* Returns TCPX_IN_PROGRESS while the open is under way. Then takes its result: sets comms->gpu and
  * returns OK, or returns the error of the open. */
 tcpx_status comms_gpu_opened(struct engine_comms *comms);
-/* Whether the open is under way. Its thread reads memory of the comm, so the comm must not be
- * closed before the thread has ended. The thread then wakes the peer's link. */
+/* Whether the open of the GPU's part is under way. The thread that opens reads memory of the comm,
+ * so the comm must not be closed before the thread ends; it then wakes the peer's link. */
 bool comms_gpu_opens(const struct engine_comms *comms);
 /* If an open has ended and comms_gpu_opened() did not take its result, frees that result. */
 void comms_gpu_abandon(struct engine_comms *comms);
@@ -74,11 +74,12 @@ bool comms_in_pieces(const struct engine_chan *chan);
 tcpx_status comms_receive(struct engine_chan *chan, const struct core_segs *segs);
 /* Called when the chunk was refused or aborted: gives its message back to the plugin. */
 void comms_message_drop(struct engine_chan *chan);
-/* Adds the unpacking of the frame's message to the channel's jobs. Called after core_rx_end(). */
+/* Adds the unpack job of the frame's message to the comms' jobs. Called after core_rx_end(). */
 void comms_unpack_start(struct engine_chan *chan, struct engine_stage *stage);
-/* Starts copies, checks which copies have ended, ends the jobs that are complete, and gives their
- * messages back to the plugin. Returns whether jobs are left. Called by the rx owner of `chan`.
- * After the channel was stopped, called with `chan` NULL; then no message is given back. */
+/* Starts copies, checks which copies have ended, ends the unpack jobs that are complete, and gives
+ * their messages back to the plugin. Returns whether unpack jobs are left. Called by the rx owner
+ * of `chan`. After the channel was stopped, called with `chan` NULL; then no message is given
+ * back. */
 bool comms_unpack_run(struct engine_comms *comms, struct engine_chan *chan);
 
 #endif

@@ -13,7 +13,7 @@
 /* The registration of a region with the comm that sends from it. comms->lock guards `node`, `state`
  * and the fields that are marked with its name. */
 struct comms_mem {
-	struct list_node node; /* engine_comms.mems */
+	struct list_node node; /* entry in engine_comms.mems */
 	struct mem_region *region;
 	/* STUCK: the plugin did not deregister; only the close of the comm releases the region */
 	enum { MEM_NEW = 0, MEM_STARTED, MEM_READY, MEM_FAILED, MEM_ENDING, MEM_STUCK } state;
@@ -75,8 +75,8 @@ static void mem_free(struct comms_mem *mem)
 
 /* Finds the registration of the frame's memory, or begins it. If the registration *out_mem is
  * ready, counts a message from the region as posted and returns OK. Returns IN_PROGRESS while the
- * registration is under way; its end kicks the channel. Returns another status if the memory cannot
- * be registered. */
+ * region is being registered, after which the channel is kicked, or while the registration ends.
+ * Returns another status if the region cannot be registered. */
 static tcpx_status mem_use(struct engine_chan *chan, struct mem_region *region,
 			   struct comms_mem **out_mem)
 {
@@ -241,7 +241,7 @@ static tcpx_status mem_deregister(struct engine_comms *comms, struct comms_mem *
 }
 
 /* Takes the next step of a registration or deregistration, and frees mem after the last one. Sets
- * *out_moved if the registration has ended, well or badly, so that a waiting sender must be kicked.
+ * *out_moved if the registration has succeeded or failed, so that a waiting sender must be kicked.
  * Returns an error if the deregistration failed. The caller holds comms->lock. */
 static tcpx_status mem_step(struct engine_comms *comms, struct comms_mem *mem, bool *out_moved)
 {

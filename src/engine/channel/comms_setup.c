@@ -13,8 +13,8 @@
 
 /* after so many failed attempts in a row the channel is not dialled again */
 #define TRIES 4
-/* No attempt begins while more of the peer's attempts are closing than CLOSING_MAX times the number
- * of its plugin channels. */
+/* No attempt begins while more comms of the peer are closing than CLOSING_MAX times the number of
+ * the peer's plugin channels. */
 #define CLOSING_MAX 4u
 #define LATE_TEXT "its setup takes too long; it may come up later"
 
@@ -136,10 +136,11 @@ static void comms_setup_due(struct sys_timer *timer, int64_t now_ns)
 	struct engine_comms *comms = LIST_ENTRY(timer, struct engine_comms, timer);
 
 	(void)now_ns;
-	link_wake(&comms->peer->link); /* comms_run() then finds which operation is late */
+	/* comms_run() then takes the step that is due: of a setup, a registration or a close */
+	link_wake(&comms->peer->link);
 }
 
-/* Puts a new attempt in the channel's slot and starts its deadline. Returns NULL if memory is
+/* Puts a new attempt in the channel's comms_slot and starts its deadline. Returns NULL if memory is
  * short. */
 static struct engine_comms *attempt_new(struct engine_peer *peer, uint32_t channel, uint32_t epoch)
 {
@@ -167,7 +168,7 @@ static struct engine_comms *attempt_new(struct engine_peer *peer, uint32_t chann
 	return comms;
 }
 
-/* Whether so many attempts of the peer are closing that no new one may begin (CLOSING_MAX). */
+/* Whether so many comms of the peer are closing that no attempt may begin (CLOSING_MAX). */
 static bool attempts_too_many(const struct engine_peer *peer)
 {
 	const struct list_node *pos;
@@ -257,7 +258,7 @@ tcpx_status comms_frame(struct engine_peer *peer, const struct frame *frame, con
 		slot_give_up(peer, slot, why, false);
 		return TCPX_OK;
 	}
-	/* if the attempt has ended at this end, too, the peer's reason is only logged */
+	/* the attempt has ended at this end, too: the peer's reason is only logged and kept */
 	if (failed && !slot->comms && frame->epoch == slot->epoch)
 		comms_lost_there(peer, (uint32_t)frame->linear, why);
 	comms = failed ? slot->comms : attempt_of(peer, (uint32_t)frame->linear, frame->epoch);

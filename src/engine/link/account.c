@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "engine/link/engine.h"
 
-/* smallest share of a link, in bytes; less than the memory of the link's rings of unacknowledged
- * frames */
+/* smallest share of a link, in bytes, unless the notification budget is smaller still; less than
+ * the memory of the link's rings of unacknowledged frames */
 #define SHARE_MIN (16u << 10)
 #define LOOK_NS (CLOCK_S_NS / 4) /* shortest time between two rounds of account_look() */
 
@@ -38,9 +38,9 @@ void account_open(struct engine_session *session, uint64_t memory, uint64_t noti
 
 	if (share < SHARE_MIN)
 		share = SHARE_MIN;
-	/* All links together get at most half of `memory` beyond their shares, so a larger
-	 * notification budget could not be used. Posts beyond the notification budget are
-	 * refused. */
+	/* All links together get at most half of `memory` beyond their shares, so no peer could
+	 * use a larger notification budget. What a peer posts beyond the budget is refused at the
+	 * peer. */
 	if (notify > memory / 2)
 		notify = memory / 2;
 	account->budget = memory;
@@ -48,8 +48,8 @@ void account_open(struct engine_session *session, uint64_t memory, uint64_t noti
 	session->tuning.notify_budget = notify;
 }
 
-/* Charges either all of the bytes or none, and returns whether it did. The charge is one atomic
- * step, so a large request that is refused does not make a concurrent small request fail. */
+/* Charges either all of the bytes or none. Returns whether the bytes are charged. The charge is one
+ * atomic step, so a large charge that is refused does not make a concurrent small one fail. */
 static bool account_charge(struct session_account *account, uint64_t bytes)
 {
 	uint64_t used = atomic_load(&account->committed);
@@ -310,7 +310,8 @@ static void account_run(struct sys_post *post)
 }
 
 /* Called under link.lock. Returns whether bytes of a notification frame that is still incomplete
- * have arrived after since_ns. core_note_moves() does not count such frames. */
+ * have arrived after since_ns. core_note_moves() does not count these bytes: it changes only when a
+ * notification begins to arrive and when a frame is complete. */
 static bool note_bytes_come(const struct engine_peer *peer, int64_t since_ns)
 {
 	for (uint32_t i = 0; i <= peer->nbulk; i++) {
@@ -323,8 +324,8 @@ static bool note_bytes_come(const struct engine_peer *peer, int64_t since_ns)
 
 /* Returns how many bytes beyond the peer's share are set aside for notifications of the peer that
  * have not reached the application. Returns 0 if these are at most (1 + CORE_COVER_AHEAD) shares.
- * Sets own->moved_ns to now_ns if the result is 0, or if bytes of the peer's notifications have
- * arrived since the last call. */
+ * Sets own->moved_ns to now_ns at the first call, if the result is 0, or if bytes of the peer's
+ * notifications have arrived since the last call. */
 static uint64_t account_held(struct engine_peer *peer, int64_t now_ns)
 {
 	struct peer_account *own = &peer->link.account;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory account of a session. Allocated memory and memory that is set aside for peers'
  * notifications together never exceed the budget. A share is set aside for each link when the link
- * begins. Beyond their shares, all links together may get up to half of the budget, in the order of
- * their requests. */
+ * begins. Beyond their shares, all links together may get up to half of the budget, in the order in
+ * which they ask. */
 #ifndef ENGINE_LINK_ACCOUNT_H
 #define ENGINE_LINK_ACCOUNT_H
 
@@ -64,8 +64,10 @@ uint64_t account_bytes(struct engine_session *session);
 /* Called when a link begins: sets the link's share aside. Returns false if the budget has too
  * little left. The share is returned later by core_ops.note_give. */
 bool account_begin(struct engine_peer *peer);
-/* Set memory aside for the peer's notifications, and return it to the budget. Called under
- * link.lock. The core calls these functions as core_ops.note_take and core_ops.note_give. */
+/* account_take() sets memory aside for the peer's notifications, and returns its size: `want`,
+ * `least` or 0 bytes. account_give() returns such memory to the budget. Both are called under
+ * link.lock by the core, as core_ops.note_take and core_ops.note_give; after the core has ended,
+ * request/notes.c calls account_give(). */
 uint64_t account_take(struct engine_peer *peer, uint64_t want, uint64_t least);
 void account_give(struct engine_peer *peer, uint64_t bytes);
 
@@ -79,8 +81,8 @@ void account_note_free(struct engine_session *session, void *ptr, size_t there);
 /* Called by the control thread at each heartbeat of a peer. Offers memory to the peers that wait.
  * Returns NULL, or with a reference a peer that the caller must end; the last error then says why.
  * A peer must end if other peers have waited for memory for tuning.silent_ns, and it has sent
- * nothing of its unfinished notifications for that long. Of several such peers, it is the one that
- * holds most memory. */
+ * nothing of its unfinished notifications for that long. Of several such peers, the one that holds
+ * most memory is returned. */
 struct engine_peer *account_look(struct engine_session *session, int64_t now_ns);
 
 /* session_alloc() and session_free() are like malloc() and free(), but count the bytes against the

@@ -99,7 +99,7 @@ void block_put(struct stage_block *block)
 	bool last, counted = block->share;
 
 	/* Under link.lock, because block_land() may find the block, and add a reference, as long as
-	 * the block is in the list. */
+	 * the block is in blocks.landings. */
 	link_lock(&peer->link);
 	last = atomic_fetch_sub(&block->refs, 1) == 1;
 	if (last)

@@ -63,13 +63,14 @@ enum block_want {
 /* Initialises the lists of blocks and of slices (link.blocks, link.prefill) of a new peer. */
 void block_peer_init(struct engine_peer *peer);
 
-/* Lets the peers that wait for memory of the pool try again, the longest waiting first. The caller
- * holds no link's lock. */
+/* Lets peers that wait for memory of the pool try again, one after the other, while the pool has
+ * memory for one of them (mem_staging_offer()). The caller holds no link's lock. */
 void block_offer(struct mem_staging *pool);
 
 /* Makes a block with one reference. Returns NULL if there is no memory of the sort that `want`
  * allows. If `share` is NULL, the block is not counted for the peer. With BLOCK_OR_WAIT, sets
- * *out_waits to true if the peer must wait for the pool. May be called under any lock. */
+ * *out_waits to true if the peer must wait for the pool. May be called under any lock; with a
+ * `share`, the caller holds link.lock. */
 struct stage_block *block_open(struct engine_peer *peer, const struct mem_kind *kind,
 			       uint32_t device, enum mem_direction direction, uint64_t linear,
 			       uint64_t bytes, struct stage_share *share, enum block_want want,
@@ -79,9 +80,9 @@ void block_get(struct stage_block *block);
  * the pool try again, so the caller must hold no lock. */
 void block_put(struct stage_block *block);
 
-/* Returns the entry that counts the peer's use of the pool that stages sources of this kind and
- * device. Returns NULL if there is no such pool, or no memory for the entry. Called under
- * link.lock. */
+/* Returns the entry that counts the peer's use of the pool for sources of this kind and device.
+ * Makes the entry if it is missing. Returns NULL if there is no such pool, or no memory for the
+ * entry. Called under link.lock. */
 struct stage_share *block_share(struct engine_peer *peer, const struct mem_kind *kind,
 				uint32_t device);
 /* Frees the entries of block_share(). Called when the last reference to the peer is dropped. */

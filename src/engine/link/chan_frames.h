@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The frame that a channel is sending and the frame that it is receiving. Only the owner of a
- * direction accesses the struct of that direction, except for atomic fields and for two accesses
- * under link.lock: chan_rx_forget() changes chan_rx while no receive call is under way, and the end
- * of a copy (staged_fill_done()) changes chan_tx while `filling` is set. */
+ * direction accesses the struct of that direction, and the control thread once the channel has
+ * stopped. Exceptions are atomic fields, and two accesses under link.lock: chan_rx_forget() changes
+ * chan_rx while no receive call is under way, and the end of a copy (staged_fill_done()) changes
+ * chan_tx while `filling` is set. */
 #ifndef ENGINE_LINK_CHAN_FRAMES_H
 #define ENGINE_LINK_CHAN_FRAMES_H
 
@@ -32,7 +33,8 @@ struct mem_region;
 struct path_ops;
 struct prefill_slice;
 
-/* most slices that one chunk can lie in: those of a chunk of 16 MiB, and one at each end */
+/* most slices from which one payload is sent: those of 16 MiB, and one at each end; a payload in
+ * more slices is copied once more, into a slot of its own */
 #define CHAN_SLICES_MAX (ENGINE_CHUNK_MAX / CORE_FILL_BYTES + 2)
 
 struct chan_tx {
@@ -44,7 +46,7 @@ struct chan_tx {
 	/* path->load() has returned PATH_LATER for the frame; load() is called again when the
 	 * channel can send */
 	bool posting;
-	bool aborted; /* the rest of the payload is sent from scratch memory */
+	bool aborted; /* zeros are sent in place of the rest of the payload */
 	struct core_tx frame;
 	/* how the frame's payload travels; NULL before the first frame */
 	const struct path_ops *path;
@@ -103,7 +105,8 @@ struct chan_rx {
 	tcpx_status verdict; /* why the payload was refused; TCPX_OK: it was not */
 	struct chan_held *held;
 	uint32_t nheld, cap_held;
-	/* the sender took back a part of the payload, so the frame is treated as aborted */
+	/* the sender took back a part of the payload, or that part could not be read; the frame is
+	 * treated as aborted */
 	bool torn;
 	/* the slot that receives the payload, if the destination is staged */
 	struct engine_stage *stage;

@@ -2,7 +2,7 @@
 /*
  * A channel: one data connection to a peer. Each direction has an owner, the thread that sends or
  * receives at the moment. From chan_start to chan_stop only owners call the transport. The control
- * thread owns a direction only to trim an idle channel, as other calls may wait for a page.
+ * thread is an owner only in chan_trim(): it must not wait for a page of memory, as others may.
  */
 #ifndef ENGINE_LINK_CHANNEL_H
 #define ENGINE_LINK_CHANNEL_H
@@ -59,7 +59,7 @@ struct chan_poll {
 struct chan_app {
 	struct list_node node; /* entry in worker->lent; under worker.lock */
 	_Atomic bool kept; /* the application receives, not the worker; written by the rx owner */
-	_Atomic int64_t polled_ns; /* when an application last polled */
+	_Atomic int64_t polled_ns; /* when an application last received on the channel */
 };
 
 /* The channel's entry in its worker's list of kicked channels. */

@@ -69,7 +69,7 @@ struct engine_comms {
 	struct comms_setup setup;
 	struct net_comm *out, *in; /* the comm that sends and the comm that receives */
 	struct net_mr *bounce_mr;
-	/* host memory that receives messages; NULL: memory of `gpu` receives them */
+	/* host memory that receives messages; NULL: gpu->landing receives them */
 	uint8_t *bounce;
 	struct comms_gpu *gpu;
 	struct comms_gpu_op *gpu_op;
@@ -77,13 +77,13 @@ struct engine_comms {
 	 * stopped */
 	struct list_node jobs;
 	struct comms_acked acked;
-	/* when the setup must have ended; while the comms are closed: when the closing must have
+	/* when the setup must have ended; while the comms are being closed: when that must have
 	 * ended */
 	int64_t deadline_ns;
 	struct sys_timer timer;
 	pthread_mutex_t lock;	   /* guards why, posted and mems */
 	char why[COMMS_WHY_BYTES]; /* the first reason why the channel failed */
-	uint64_t posted;	   /* number of messages sent */
+	uint64_t posted;	   /* number of messages posted for sending */
 	struct list_node mems;
 	struct comms_end end;
 };
@@ -97,7 +97,7 @@ struct comms_slot {
 	uint32_t dialled;
 	uint32_t tries; /* failed attempts in a row */
 	bool given_up;	/* the peer may come up without this channel */
-	bool told;	/* the reason why the channel is not up was logged */
+	bool told;	/* a failure of the setup was logged; cleared when the channel is up */
 	/* number of losses in a row; before each loss, messages were posted in one direction and
 	 * none of them arrived */
 	uint32_t barren;
@@ -115,8 +115,8 @@ struct engine_peer_comms {
 	struct list_node closing;
 	uint32_t staying; /* number of engine_comms whose end.stays is set */
 	struct engine_peer *peer;
-	/* runs while no plugin channel is up; when it expires, requests that need such a channel
-	 * fail */
+	/* runs from the loss of the last plugin channel until one is up again; when it expires,
+	 * requests that need such a channel fail */
 	struct sys_timer strand;
 	struct log_limit lost_log;
 	enum tcpx_log_level level;   /* the level at which the last loss was logged */

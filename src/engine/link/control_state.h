@@ -27,7 +27,8 @@ struct peer_control {
 	uint64_t echo_ns;	/* time stamp of the peer's last heartbeat, to be sent back */
 	_Atomic int64_t rtt_ns; /* the last round-trip time of a heartbeat */
 	uint64_t acked_bytes;	/* bytes acknowledged on this connection at the last check */
-	/* since when bytes to the peer have not been acknowledged; 0: no such bytes */
+	/* since when bytes have waited for an acknowledgement and none has come; 0: none wait, or
+	 * some were acknowledged at the last check */
 	int64_t stuck_ns;
 	int64_t lost_ns;	    /* when the control connection was lost */
 	int64_t looked_ns;	    /* when the peer's channels were last checked */

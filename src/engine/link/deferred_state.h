@@ -43,8 +43,8 @@ struct link_flush {
 
 /* The staging memory that a session may use. Guarded by session.queue.lock. */
 struct session_staging {
-	/* in bytes: size of the pool; the part that no link has taken; the part that peers may keep
-	 * without a request */
+	/* in bytes: size of the pool; the part that no link has taken; grants that peers may keep
+	 * unused (core_ops.stage_ahead) */
 	uint64_t pool, free, ahead;
 	uint32_t hungry; /* number of links that got less staging memory than they asked for */
 	/* memory was returned while links wait for it, so stage_offer() has work */
@@ -53,7 +53,7 @@ struct session_staging {
 
 /* The link's part of the session's staging memory. Guarded by session.queue.lock. */
 struct link_quota {
-	/* in bytes: taken from the pool; what the peer may keep without a request */
+	/* in bytes: taken from the pool; grants that the peer may keep unused */
 	uint64_t held, ahead;
 	bool hungry; /* the link got less memory than it asked for */
 };

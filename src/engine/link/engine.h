@@ -4,7 +4,8 @@
  * (such as worker.lock and session.queue.lock). A thread that holds session.lock or link.lock calls
  * no code outside the library, logs nothing above level debug, and makes no system calls except
  * wake-ups (base/law.h). Locks that are held across a call of a transport (chan.poll.lock) are
- * taken by the owners of the channel's directions, never by the control thread. */
+ * taken by the owners of the channel's directions, and by the control thread only in
+ * chan_start(). */
 #ifndef ENGINE_LINK_ENGINE_H
 #define ENGINE_LINK_ENGINE_H
 

@@ -29,13 +29,13 @@ struct engine_session;
 struct net_chan;
 
 /* What a thread that runs link_events.posted() sends itself: nothing; the frames of the priority
- * channel; or these frames and the share of one bulk channel. */
+ * channel; or these frames and those of one bulk channel. */
 enum post_sends { POST_NOTHING, POST_PRIO, POST_FIRST };
 
 struct link;
 
-/* Functions of higher layers that a link calls, with no lock held and on any thread unless
- * stated. */
+/* Functions of higher layers that a link calls, with no lock held. The first three may be called by
+ * any thread, the others only by the control thread. */
 struct link_events {
 	/* Does the deferred work: kicks the channels that have work, releases memory. */
 	void (*deferred)(struct link *link);
@@ -44,21 +44,21 @@ struct link_events {
 	void (*posted)(struct link *link, enum post_sends sends);
 	void (*free)(struct link *link); /* called when the last reference was dropped */
 
-	/* Called by the control thread when the peer is about to end. Cancels the peer's dials. */
+	/* Called when the peer is about to end. Cancels the peer's dials. */
 	void (*dying)(struct link *link);
-	/* Called by the control thread. Does the work in link->wake. */
+	/* Does the work in link->wake. */
 	void (*woken)(struct sys_post *post);
 	/* Starts a channel on the connection `chan`, which the function takes over. An error means
 	 * that the channel is not needed any more or cannot be made. */
 	tcpx_status (*attach)(struct link *link, uint32_t channel, uint32_t epoch,
 			      struct net_chan *chan);
-	/* Called when a channel is up or was given up. The link may then count as up. */
+	/* Called when a plugin channel is up or was given up: checks whether the peer is up now. */
 	void (*settled)(struct link *link);
 	/* dials the channel again after a pause */
 	void (*dial_later)(struct link *link, uint32_t channel);
 	/* functions for frames of the control connection; their argument is the peer */
 	const struct ctl_link_ops *control;
-	/* Lets peers on this host reach the session. Returns false on failure. */
+	/* Makes sure that the session listens for peers on this host. Returns false on failure. */
 	bool (*listen_local)(struct link *link);
 };
 
@@ -72,7 +72,7 @@ struct link {
 	struct engine_session *session;
 	pthread_mutex_t lock;
 	struct core_link core;
-	bool core_ready, core_done; /* under lock: `core` is initialised; `core` has ended */
+	bool core_ready, core_done; /* under lock: `core` is initialised; the peer is dead */
 	/* under lock: the channels, by index; only the control thread writes */
 	struct engine_chan *chan[CORE_CHANNELS_MAX];
 	_Atomic uint64_t kick_mask; /* bit mask, by index, of the channels to kick */
@@ -95,8 +95,8 @@ static inline void link_lock(struct link *link)
 	law_enter();
 }
 
-/* Unlocks without running deferred work. For callers that defer none, and for those after which
- * link_run_deferred(), link_run_posted() or copies_wake_later() is called. */
+/* Unlocks without running deferred work. For callers that defer none, or that call
+ * link_run_deferred(), link_run_posted() or copies_wake_later() next. */
 static inline void link_unlock_only(struct link *link)
 {
 	law_leave();

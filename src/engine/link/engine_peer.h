@@ -25,7 +25,8 @@ struct engine_peer {
 	_Atomic uint32_t state; /* enum tcpx_peer_state; a futex */
 	tcpx_error error;	/* under link.lock: why the peer is dead */
 	const char *transport;
-	/* agreed by both ends: number of bulk channels; bytes of a chunk */
+	/* agreed by both ends: number of bulk channels, plugin channels included; bytes of a
+	 * chunk */
 	uint32_t nbulk, chunk_bytes;
 	uint64_t post_seq; /* under link.lock: number of the last post */
 	/* under link.lock: mean bytes per second of the last large READs; of the last large
@@ -46,8 +47,8 @@ struct engine_peer {
 
 	/* Once the peer is in session->peer_list, only the control thread uses the fields below,
 	 * except where a lock is named. Other threads also read `died` and `dialler` under
-	 * session.lock, address.remote under session.lock or link.lock, and dialling.duplicate_of
-	 * after the dial. */
+	 * session.lock, address.remote under link.lock (of a peer that was up, also under
+	 * session.lock), and dialling.duplicate_of after the dial. */
 	struct peer_address address;
 	struct peer_dialling dialling;
 	struct peer_control control;

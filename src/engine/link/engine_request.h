@@ -19,10 +19,10 @@ enum engine_request_state { REQUEST_IDLE = 0, REQUEST_ACTIVE = 1, REQUEST_FINAL 
 
 /* The memory that a request uses. */
 struct request_regions {
-	struct mem_region **at; /* regions of this session, by their index in the segment list */
+	struct mem_region **at; /* regions of this session; core_seg.local is an index into it */
 	uint32_t count;
 	bool held;	/* under link.lock: each region is held by an io reference */
-	uint64_t *keys; /* keys of the peer's regions, by their index in the segment list */
+	uint64_t *keys; /* keys of the peer's regions; core_seg.remote is an index into it */
 	uint64_t *ends; /* for each key: end of the range that the segment list uses */
 };
 

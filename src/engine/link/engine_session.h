@@ -22,7 +22,9 @@ struct engine_plugin;
 struct engine_session {
 	_Atomic uint32_t magic;
 	uint32_t fork_generation;
-	pthread_mutex_t lock; /* guards the list of peers, listen.begun, and the handles of peers */
+	/* guards the list of peers, listen.begun, the handles of peers, and fields whose comments
+	 * name it */
+	pthread_mutex_t lock;
 	uint64_t flags;
 	char name[TCPX_NAME_MAX + 1];
 	uint8_t uuid[WIRE_UUID_BYTES], incarnation[WIRE_UUID_BYTES], secret[WIRE_SECRET_BYTES];
@@ -40,7 +42,8 @@ struct engine_session {
 	struct list_node peer_list; /* the session's peers; under lock */
 	struct session_listen listen;
 	bool closing;
-	struct list_node node; /* entry in runtime.sessions; control thread */
+	/* entry in runtime.sessions (control thread), after the close in runtime.late */
+	struct list_node node;
 	struct session_deadline deadline;
 	struct session_queue queue;
 	struct session_staging staging;

@@ -117,10 +117,10 @@ static void chan_purge(struct engine_chan *chan)
 }
 
 /* Called by the control thread. Releases the pins of a dead peer's channel once the peer's end of
- * the connection is closed, or at pins.until_ns. Returns false if it is too early. A peer that
+ * the connection is closed, or at pins.until_ns. Returns false if it is too early: a peer that
  * still runs and does not know yet that this side gave it up may read what this side's socket
- * queued, until the FIN of this side arrives. A release at pins.until_ns resets the connection. A
- * peer that resumes later then sees that the queued bytes are not valid
+ * queued, until the FIN of this side arrives. The release resets the connection. If the peer's end
+ * was still open, the peer then sees that the queued bytes are not valid
  * (net_zerocopy_ops.intact). */
 static bool pins_of_dead_release(struct reap_item *item, int64_t now_ns)
 {

@@ -34,22 +34,23 @@ void hold_chan_init(struct engine_chan *chan);
  * link.lock, after prefill_claim() has returned the slices. */
 bool hold_frame(struct engine_chan *chan);
 
-/* Called under link.lock when acknowledgements have arrived on the channel. Ends the pins of frames
- * that the peer has taken; hold_flush() releases their slices. */
+/* Called under link.lock when a frame has arrived on the channel, since the frame may say which
+ * frames the peer has taken. Ends the pins of those; hold_flush() releases their slices. */
 void hold_got(struct engine_chan *chan);
 
 /* Called by the control thread, with no lock held, when the channel has stopped. Keeps the channel
- * while its frames are pinned, unless the core has ended. */
+ * while its frames are pinned. Does nothing if the peer is dead, since hold_dead() follows. */
 void hold_lost(struct engine_chan *chan);
-/* Called under link.lock when the peer's fence of a lost channel has arrived. Ends all pins of the
- * channel. */
+/* Called under link.lock when the peer's fence of a lost channel has arrived and this end has sent
+ * its own. Ends all pins of the channel. */
 void hold_fenced(struct engine_peer *peer, uint32_t channel);
 /* Called by the control thread, with no lock held, when the peer is dead and its channels have
  * stopped. Releases the peer's pins as soon as the peer no longer reads the memory. `chans` has
  * CORE_CHANNELS_MAX entries; an entry is NULL if there is no channel. */
 void hold_dead(struct engine_peer *peer, struct engine_chan *const *chans);
 
-/* Releases the slices of pins that have ended. Called with no lock held. */
+/* Releases the slices of pins that have ended, and the channels in `fenced`. Called with no lock
+ * held. */
 void hold_flush(struct engine_peer *peer);
 
 #endif

@@ -9,8 +9,8 @@
 struct engine_import {
 	struct handle_slot slot;
 	struct engine_session *session;
-	/* handle of the peer with which the region was imported; handle of the peer's link at that
-	 * time */
+	/* the peer handle with which the region was imported; app_handle of the peer to which that
+	 * handle led at that time */
 	uint64_t peer_id, link_id;
 	struct wire_token token;
 };

@@ -70,17 +70,17 @@ struct peer_goodbye_wait {
 };
 
 /* State for dialling a peer again after its link has ended: request/reconnect.h. The first peer of
- * a handle keeps the handle, which then leads to another peer. Under session.lock. */
+ * a handle keeps the handle, which then leads to another peer. Under session.lock, except
+ * `awaiting`. */
 struct peer_reconnect {
 	struct reconnect_target *target; /* what is needed to dial the peer again; or NULL */
-	/* of the first peer of a handle: the peer that the handle leads to now; NULL: to this
-	 * one */
+	/* of the first peer of a handle: the peer to which the handle leads now; NULL: this one */
 	struct engine_peer *now;
 	/* this peer was made for the handle of a peer whose link had ended; it is freed when it
 	 * ends itself */
 	bool successor;
-	/* this side waits before it dials; if the peer dials meanwhile, that dial becomes the
-	 * link */
+	/* control thread: this side waits before it dials; if the peer dials meanwhile, that dial
+	 * becomes the link */
 	bool awaiting;
 	int64_t at_ns; /* if `successor` is set: when the dial begins */
 };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where the library's threads run on a machine with several NUMA nodes. Workers are spread over the
- * nodes in proportion to the CPUs that the process may use. A channel goes to a worker on its NIC's
- * node, and the thread that serves a GPU runs near that GPU. Nothing is pinned on a machine with
- * one node, or with TCPX_PIN=0. The placement of interrupts is not changed.
+ * nodes in proportion to the CPUs that the process may use. A bulk channel goes to a worker on its
+ * NIC's node, and the thread that serves a GPU runs near that GPU. The worker of the priority
+ * channels is not pinned. Nothing is pinned on a machine with one node, or with TCPX_PIN=0. The
+ * placement of interrupts is not changed.
  */
 #ifndef ENGINE_LINK_PLACE_H
 #define ENGINE_LINK_PLACE_H

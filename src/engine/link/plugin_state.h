@@ -12,7 +12,9 @@
 
 struct engine_nic {
 	unsigned dev; /* the plugin's number for the NIC */
-	int landing;  /* GPU into whose memory the NIC receives messages; -1: host memory */
+	/* GPU into whose memory the NIC receives messages; -1: host memory. With `host_recv`, a GPU
+	 * whose flows the NIC does not steer, so that messages arrive in host memory. */
+	int landing;
 };
 
 /* The plugin of a session. Constant after open, except for `uncovered`. */
@@ -33,7 +35,8 @@ struct engine_plugin {
 	bool chosen;
 	/* messages for the GPU are received into host memory and copied from there */
 	bool host_recv;
-	_Atomic uint32_t uncovered; /* number of regions whose pages the driver does not export */
+	/* number of regions, so far, whose pages the driver did not export */
+	_Atomic uint32_t uncovered;
 };
 
 /* Returns whether memory of the region may be sent as messages. May be called by any thread. */

@@ -49,8 +49,8 @@ void prefill_flush(struct engine_peer *peer);
 
 /* Called under link.lock after core_tx_next(). Stores the slices that hold the frame's payload,
  * with a reference to each, and the payload as iovecs. Both arrays have room for CHAN_SLICES_MAX
- * entries. Returns the number of slices, or 0 if no slices hold the payload, so that the channel
- * must fill a slot itself. */
+ * entries. Returns the number of slices, or 0 if no slices hold the payload, or too many do; the
+ * channel must then fill a slot itself. */
 uint32_t prefill_claim(const struct core_tx *tx, struct prefill_slice **slices, struct iovec *iov);
 void prefill_get(struct prefill_slice *slice); /* the caller holds a reference already */
 void prefill_put(struct prefill_slice *slice); /* called with no lock held */

@@ -27,7 +27,9 @@ struct session_rails {
 /* What is known of one rail to the peer. Only the control thread uses this struct and those
  * below. */
 struct peer_rail {
-	bool dead; /* the last attempt did not reach the peer */
+	/* the rail is avoided: a dial over it failed or was slower than one over another route, or
+	 * its interface has no carrier */
+	bool dead;
 	bool back; /* the rail works again, and channels that left it must return */
 	/* largest payload of a packet on this rail if full-sized packets are lost; else 0 */
 	uint16_t segment_bytes;

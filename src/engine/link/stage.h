@@ -72,9 +72,10 @@ tcpx_status copies_add_local(struct stage_copies *copies, const struct core_segs
 const struct mem_region *copies_staged_in(const struct core_segs *segs, struct core_cursor at,
 					  uint32_t pieces);
 /* Starts all parts that are not started. If `to_slot` is true, the pieces are copied to the slot,
- * otherwise the slot to the pieces. If `status` is an error, no further part is started. done()
- * runs once, maybe before this function returns, with `status` if that is an error, otherwise with
- * the result of the copies. The caller holds no lock. */
+ * otherwise the slot to the pieces; moves ignore `to_slot`. If `status` is an error, no further
+ * part is started. done() runs once, when all started parts have ended, maybe before this function
+ * returns. It gets the first error, of the copies or `status`, or TCPX_OK. The caller holds no
+ * lock. */
 void copies_start(struct stage_copies *copies, bool to_slot, tcpx_status status);
 void copies_free(struct stage_copies *copies);
 /* Called by a done() function, with no lock held. Runs the link's deferred work, which wakes other

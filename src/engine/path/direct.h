@@ -10,9 +10,9 @@
 
 #include "engine/link/engine.h"
 
-/* Called at the post of a READ or WRITE, with link.lock held and peer->shared not NULL. Returns
- * true if this end can copy the bytes itself. Then request->way.direct holds a stage for the
- * copies, which are not made yet. */
+/* Called when the path of a READ or WRITE is chosen, with link.lock held and peer->shared not NULL.
+ * Returns true if this end can copy the bytes itself. Then request->way.direct holds a stage for
+ * the copies, which are not made yet. */
 bool direct_begin(struct engine_request *request);
 /* Called with link.lock held, after the core has accepted or refused the request. If it was
  * accepted (`status` is OK), lets the copies start when link.lock is released. If it was refused,

@@ -22,7 +22,7 @@ enum path_loaded {
  * to do. Members are called on any thread, with no lock held, unless a comment says otherwise.
  */
 struct path_extra {
-	/* start: when the runtime starts. stop: when it stops; the control thread has ended. */
+	/* Called when the runtime starts or stops: runtime.lock held, no control thread runs. */
 	void (*start)(struct engine_runtime *runtime);
 	void (*stop)(struct engine_runtime *runtime);
 	/* Called after a region was registered. `region` is the handle of the region. */
@@ -58,15 +58,15 @@ struct path_ops {
 	enum core_path core;
 	bool apart; /* the payload does not follow the header on the channel */
 
-	/* Returns whether the request may use this path. Called with link.lock held. NULL in paths
-	 * with CORE_PATH_STREAM: `sources` and `sinks` choose among these for each frame. */
+	/* Returns whether the request may use this path. link.lock is held. NULL in paths with
+	 * CORE_PATH_STREAM: `sources` and `sinks` choose among these for each frame. */
 	bool (*carries)(struct engine_request *request);
 	/* Prepares the answer to a READ. `asked` says whether the reader requests this path. `keys`
 	 * are the keys by which the reader named the regions of resp->segs. Returns ERR_REMOTE if
 	 * the path is requested and cannot be used. */
 	tcpx_status (*serve)(struct engine_peer *peer, struct core_resp *resp, const uint64_t *keys,
 			     bool asked);
-	/* Ends the path's use of a region that is deregistered. Called with link.lock held. */
+	/* Ends the path's use of a deregistered region. Any thread, with link.lock held. */
 	void (*forget)(struct engine_peer *peer, struct mem_region *region);
 
 	/* Sender: returns whether this path sends the payload of a frame that the core has just
@@ -80,7 +80,7 @@ struct path_ops {
 	 * clears it if the payload will never be sent, and the frame then counts as aborted. */
 	enum path_loaded (*load)(struct engine_chan *chan, bool *out_valid);
 	/* Sender: releases what `claim` and `load` took. Called when tx->buf holds all that the
-	 * channel sends of the frame, or when the frame was sent or never will be. */
+	 * channel sends of the frame, when the frame was sent, or by the thread that drops it. */
 	void (*unload)(struct engine_chan *chan);
 
 	/* Receiver: returns whether this path takes a frame whose header has arrived. NULL stands
@@ -103,7 +103,7 @@ struct path_ops {
 extern const struct path_ops path_reference, path_message, path_staged, path_stream;
 
 /* Chooses the path of a request: sets path, direct, local_staged and remote_staged of
- * request->xfer. Called at each post, with link.lock held. */
+ * request->xfer. Called with link.lock held, when a posted request is given to the core. */
 void path_choose(struct engine_request *request);
 /* Prepares the answer to the READ that `frame` requests, and chooses its path (path_ops.serve).
  * Returns OK, or why the READ is refused. */

@@ -146,9 +146,9 @@ static void share_begin(struct engine_peer *peer, struct engine_chan *chan,
 }
 
 /* Returns whether the peer has mapped the region, so that chunks of the region may go by reference.
- * Offers the region if this was not done before. Offers it again if the peer could not map it and
- * the time share->again_ns is past. `key` is the key by which the peer names the region, or 0; the
- * offer carries it. The caller holds link.lock. */
+ * Offers the region if this was not done before. Offers it again if an earlier offer was given up
+ * and the time share->again_ns is past. `key` is the key by which the peer names the region, or 0;
+ * the offer carries it. The caller holds link.lock. */
 static bool region_ready(struct engine_peer *peer, struct mem_region *region, uint64_t key)
 {
 	struct engine_share *share = share_find(peer, region->serial);

@@ -46,7 +46,7 @@ enum map_state { MAP_OPENING = 0, MAP_OPEN, MAP_FAILED, MAP_CLOSING, MAP_CLOSED 
 /* A region of the peer, as this end maps it. */
 struct engine_map {
 	struct mem_share job;	    /* must be the first member */
-	struct list_node node, due; /* engine_shares.in, in_due */
+	struct list_node node, due; /* entries in engine_shares.in and in_due */
 	struct list_node key_node;  /* in engine_shares.keys, if `key` is not 0 */
 	struct engine_peer *peer;
 	struct engine_chan *chan; /* on which this end says that it reads */
@@ -73,7 +73,7 @@ struct engine_shares {
 	struct engine_map *last;   /* the mapping that share_map_find() found last */
 };
 
-/* Called at each post, with link.lock held: returns whether the request may go by reference or
+/* Called by path_choose(), with link.lock held: returns whether the request may go by reference or
  * direct. Offers those local regions of a WRITE or SEND that the peer has not mapped. */
 bool share_carries(struct engine_request *request);
 /* Called by the rx owner, with no lock held, for an arriving chunk of a WRITE. Offers the chunk's

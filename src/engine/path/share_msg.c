@@ -13,7 +13,7 @@
 #include "sys/fd.h"
 
 #define MAPS_MAX 65536u	    /* most mappings of one peer's memory */
-#define AGAIN_NS CLOCK_S_NS /* pause before a region that the peer could not map is offered again */
+#define AGAIN_NS CLOCK_S_NS /* shortest pause before an offer that was given up is made again */
 
 /* Whether both ends of the channel are in this process, as the channel's set-up has found out. */
 static int same_process(const struct engine_chan *chan)

@@ -6,7 +6,7 @@
 #include "engine/link/engine.h"
 
 /* Decides whether the request is sent as a solo transfer: sets its xfer.by_prio, way.sends and
- * `leads`. Called at each post after the path is chosen, with link.lock held. */
+ * `leads`. Called after path_choose(), with link.lock held. */
 void solo_choose(struct engine_request *request);
 /* Called when the request has ended or its post has failed. Gives the turn (see solo.c) back if
  * the request has it. The caller holds link.lock. */

@@ -135,8 +135,8 @@ static bool staged_sinks(const struct engine_chan *chan, const struct core_segs 
 }
 
 /* Opens a stage with the slot for an arriving payload. `total` is the size of the transfer, as far
- * as it is known. Returns NULL if there is no memory. stage_commit_done() ends the use of the
- * slot. */
+ * as it is known. Returns NULL if there is no memory. The slot is released with the stage
+ * (stage_close()). */
 static struct engine_stage *staged_slot_for(struct engine_chan *chan,
 					    const struct mem_region *region, uint64_t total)
 {

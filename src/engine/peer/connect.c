@@ -19,10 +19,10 @@
 /* time limit of a connect whose caller sets none */
 #define CONNECT_NS (10 * CLOCK_S_NS)
 
-/* Begins the dial, on the control thread. If another peer with the wanted session exists already,
- * linked or being dialled, ends `peer` with ERR_EXISTS instead, and stores that peer's handle in
- * dialling.duplicate_of. No link can be accepted between the check and the dial, because the
- * control thread accepts links, too. */
+/* Begins the dial, on the control thread. If the connection info names a session other than this
+ * one, and another live peer has the uuid of that session, ends `peer` with ERR_EXISTS instead, and
+ * stores the other peer's handle in dialling.duplicate_of. No link can be accepted between the
+ * check and the dial, because the control thread accepts links, too. */
 static void connect_dial_run(void *arg)
 {
 	struct engine_peer *peer = arg, *other = NULL;
@@ -88,7 +88,7 @@ static tcpx_status connect_check_scopes(struct engine_peer *peer)
 	return TCPX_OK;
 }
 
-/* Checks that the targets may be dialled with the chosen authentication. Without a key only
+/* Checks that the targets may be dialled with the chosen authentication. With WIRE_AUTH_NONE only
  * loopback addresses may be dialled, unless the session is INSECURE. Returns ERR_AUTH if a target
  * may not be dialled. */
 static tcpx_status connect_check_target(struct engine_peer *peer)
@@ -369,12 +369,13 @@ static void connect_drop(struct engine_peer *peer)
 	peer_put(peer);
 }
 
-/* Dials `peer`, or sets *out_known to a link to use instead. With `info` the caller has set it.
- * Without `info` this function looks for a link with the same address, except in a nonblocking
- * call with a host name, which always dials. If the link in use has no option `reconnect`, it
- * takes over that of `peer`. If the result is OK and *out_known is NULL, `peer` is up, or still
- * connects if the call is nonblocking. Returns ERR_EXISTS if the control thread found another peer
- * for the same remote session; dialling.duplicate_of is that peer's handle. */
+/* Dials `peer`, or sets *out_known to a link to use instead. With `info` the caller has set
+ * *out_known, to NULL if there is no link. Without `info` this function looks for a link with the
+ * same address, except in a nonblocking call with a host name, which always dials. If the link in
+ * use has no option `reconnect`, it takes over that of `peer`. If the result is OK and *out_known
+ * is NULL, `peer` is up, or still connects if the call is nonblocking. Returns ERR_EXISTS if the
+ * control thread found another peer for the same remote session; dialling.duplicate_of is that
+ * peer's handle. */
 static tcpx_status connect_dial(struct engine_peer *peer, const struct wire_info *info,
 				const char *address, const struct connect_call *call,
 				struct engine_peer **out_known)

@@ -20,9 +20,9 @@
 #define SEGMENT_V6 1220
 #define SEGMENT_V4 536
 /* A new channel is judged to lose full-sized packets (to have a hole) only if nothing was
- * acknowledged for HOLE_NS, and TCP has retransmitted the oldest packet at least TIMEOUTS times. A
- * channel that has had PROVEN_BYTES acknowledged must even stall for the silence limit
- * (path_mtu_is_hole). */
+ * acknowledged for HOLE_NS, and TCP has retransmitted the oldest packet at least TIMEOUTS times.
+ * For a channel that has had PROVEN_BYTES acknowledged, the silence limit takes the place of
+ * HOLE_NS (path_mtu_is_hole). */
 #define HOLE_NS (5 * CLOCK_S_NS / 2)
 #define TIMEOUTS 3
 /* this many acknowledged bytes prove that full-sized packets get through */
@@ -251,8 +251,9 @@ static void path_mtu_found(struct engine_peer *peer, struct engine_chan *chan,
 	path_mtu_replace_one(chan, up);
 }
 
-/* Records when the channel last made progress. If another channel works, replaces this one if it
- * loses full-sized packets, or if its packets are larger than the limit of its rail. */
+/* Records when the channel last made progress. If at least two channels work (*up), replaces this
+ * one if it loses full-sized packets, or, on the dialling side, if its packets are larger than the
+ * limit of its rail. */
 static void path_mtu_look_channel(struct engine_peer *peer, struct engine_chan *chan, uint32_t *up,
 				  int64_t now_ns)
 {

@@ -23,7 +23,7 @@
 #include "sys/fd.h"
 #include "sys/futex.h"
 
-#define DEATHS_SAID 50 /* most log lines about dead peers in 10 s */
+#define DEATHS_SAID 50 /* most log lines of each kind about dead peers in 10 s */
 
 /* Overwrites the peer's keys. The memory of a peer is reused for other peers, and freed only with
  * the session. */
@@ -249,8 +249,8 @@ static void peer_end(struct engine_peer *peer, const tcpx_error *error)
 							     : TCPX_EVENT_PEER_DOWN,
 			   status, 0);
 	/* Forget the peer at once if the application does not have its handle: it was accepted and
-	 * not exposed (a hidden peer, too), or it was made for another peer's handle, and is kept
-	 * there. Others are kept for queries; of the accepted ones, only the newest. */
+	 * not exposed (a hidden peer, too), or another peer has the handle, and keeps this one in
+	 * reconnect.now. Others are kept for queries; of the accepted ones, only the newest. */
 	if ((!exposed && !peer->dialler) || unknown || peer->reconnect.successor)
 		peer_forget(peer);
 	else if (!peer->dialler)

@@ -211,9 +211,9 @@ static bool accept_settle_dial(struct engine_peer *old, const struct ctl_conn *c
 /* Decides whether a new connection is used; a peer with the same uuid may exist already. Returns
  * false if the connection is not used; it has then been closed or stored. If it is used, returns
  * true and sets *out_adopt to our own dial, which the connection replaces and whose handle and
- * requests are kept. *out_adopt is NULL if a new peer must be made; an older link with the peer has
- * then been ended. *out_adopt holds no reference and needs none, because only the control thread
- * ends peers. */
+ * requests are kept. *out_adopt is NULL if a new peer must be made; any older link with the peer
+ * has then been ended. *out_adopt holds no reference and needs none, because only the control
+ * thread ends peers. */
 static bool accept_settle(struct engine_session *session, const struct ctl_conn *conn,
 			  struct engine_peer **out_adopt)
 {

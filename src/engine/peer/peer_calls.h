@@ -23,7 +23,7 @@ tcpx_status engine_disconnect(struct engine_session *session, uint64_t peer_id);
 tcpx_status engine_flush(struct engine_session *session, uint64_t peer_id, int64_t timeout_ns);
 /* longest time that a close or disconnect waits for notifications to be acknowledged */
 #define ENGINE_LINGER_NS (200 * CLOCK_MS_NS)
-/* Waits until the peer has acknowledged all standalone notifications that its core has, its link
+/* Waits until the peer has acknowledged all standalone notifications in the link's core, the link
  * has ended, or the deadline has passed. The caller holds no lock. */
 void peer_notes_await(struct engine_peer *peer, int64_t deadline);
 tcpx_status engine_peer_find(struct engine_session *session, const char *name, tcpx_peer *out_peer);

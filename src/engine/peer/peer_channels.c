@@ -68,7 +68,8 @@ tcpx_status peer_attach(struct engine_peer *peer, uint32_t channel, uint32_t epo
 /* Called on the control thread when a lost channel has stopped. Ends the peer if the peer broke the
  * protocol. Otherwise the peer survives if another channel (not of a plugin) is up, or if the
  * control connection is up and path_mtu_replace() was called recently. A peer that is not up yet
- * must, in addition, have lost a plugin channel, whose comms comms_stopped() closes. */
+ * survives only if, in addition, the lost channel is a plugin channel, whose comms comms_stopped()
+ * closes. */
 static void channel_lost(struct engine_chan *chan)
 {
 	struct engine_peer *peer = chan->peer;

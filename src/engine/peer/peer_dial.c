@@ -70,8 +70,8 @@ static void dial_channel_missed(void *arg, unsigned at, tcpx_status status, int 
 }
 
 /* Called when a route, over rail `taken`, led to the peer. Marks that rail as working. The rails of
- * routes that failed or were slower in this dial must be bad and are marked as dead; so is the
- * channel's own rail if it has no carrier. */
+ * routes that failed or were slower in this dial are marked as dead; so is the channel's own rail
+ * if it has no carrier. */
 static void dial_judge_rails(const struct peer_dial *dial, uint32_t taken)
 {
 	struct engine_peer *peer = dial->peer;
@@ -114,9 +114,10 @@ static void dial_channel_done(void *arg, unsigned at, tcpx_status status, int er
 		peer->dialling.tries = 0;
 }
 
-/* Returns how long one route is tried before the next one is tried as well. While the peer
- * connects, the time is short, because the peer waits for all its channels. A peer that is up has
- * other channels, so the channel's own rail gets more time. */
+/* Returns how long one route is tried before the next one is tried as well: at least three times as
+ * long as the dial of the control connection took. While the peer connects, the time is otherwise
+ * short, because the peer is up only when all its channels are. A peer that is up has other
+ * channels, so the channel's own rail gets more time. */
 static int64_t dial_head_start(const struct engine_peer *peer)
 {
 	int64_t start = peer->counted_up ? PATIENCE_NS : CTL_HEAD_START_NS;

@@ -73,8 +73,8 @@ static void dial_control_missed(void *arg, unsigned at, tcpx_status status, int 
 static void dial_control_done(void *arg, unsigned at, tcpx_status status, int err,
 			      const struct ctl_conn *conn);
 
-/* Dials all addresses in a race, each a head start after the one before it. Returns false and sets
- * the last error if no dial could be started. */
+/* Dials all routes in a race. Each begins a head start after the one before it, or as soon as a
+ * route has failed. Returns false and sets the last error if no dial could be started. */
 static bool dial_control_start(struct engine_peer *peer)
 {
 	struct ctl_dial_opts opts[PEER_ROUTES] = {0};
@@ -294,7 +294,7 @@ void peer_dial_control(struct engine_peer *peer)
 
 	if (peer->died || peer->dialling.control || peer->control.link)
 		return;
-	peer->dialling.control_tries++; /* each attempt begins with another rail */
+	peer->dialling.control_tries++;
 	dial = peer_dial_new(peer);
 	if (!dial) {
 		peer_control_later(peer);

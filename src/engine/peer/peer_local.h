@@ -18,7 +18,7 @@ void peer_channel_failed(struct engine_peer *peer, uint32_t channel, tcpx_status
 /* Called by the local listener. peer_local_expected() returns whether a peer was offered this
  * nonce. peer_local_arrived() takes over and attaches a channel that presents the nonce, and
  * returns 1. It returns 0 if no peer was offered the nonce or the peer has no such channel; the
- * listener then keeps `chan`. */
+ * listener then still owns `chan`. */
 int peer_local_expected(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES]);
 int peer_local_arrived(void *arg, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16_t channel,
 		       uint32_t epoch, struct net_chan *chan);

@@ -78,7 +78,7 @@ void peer_route_opts(const struct peer_route *route, struct ctl_dial_opts *opts)
 
 void peer_route_hello(struct engine_peer *peer, struct ctl_dial_opts *opts, uint8_t role)
 {
-	/* computed as the acceptor does, which sees only our source address */
+	/* whether our source address, by which the acceptor decides, will be a loopback address */
 	int loopback = sys_addr_is_loopback(&opts->remote) &&
 		       (!opts->local.ss_family || sys_addr_is_loopback(&opts->local));
 

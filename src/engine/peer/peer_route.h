@@ -9,6 +9,7 @@
 
 struct wire_info;
 
+/* Convert an address between its forms in a message and in socket calls. Any thread. */
 void peer_addr_from_wire(const struct wire_address *from, struct sockaddr_storage *out);
 void peer_addr_to_wire(const struct sockaddr_storage *from, struct wire_address *out);
 

@@ -10,8 +10,8 @@
 
 /* Does the work that is noted for a peer. Begins a dial for which reconnect_use() asked, ends a
  * peer that does not read the control connection or whose core has failed, and stops failed
- * channels. Then dials lost channels, sends frames, continues plugin channels, and releases ended
- * requests. */
+ * channels. Then dials lost channels, sends frames, continues plugin channels, releases ended
+ * requests, and offers returned staging memory to peers. */
 void peer_woken(struct sys_post *post)
 {
 	struct engine_peer *peer = LIST_ENTRY(post, struct engine_peer, link.wake.post);

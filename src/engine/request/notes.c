@@ -108,8 +108,9 @@ tcpx_status engine_notify_take(struct engine_session *session, int64_t timeout_n
 	}
 }
 
-/* Frees a notification that the application took, tells the core that it was read, and drops the
- * notification's reference to the peer. */
+/* Frees a notification that the application took, tells the core that it was read (or, if the core
+ * is dead, gives its bytes back to the account), and drops the notification's reference to the
+ * peer. */
 static void note_release(struct engine_session *session, struct core_notify_in *msg)
 {
 	struct engine_peer *peer = note_peer(msg);

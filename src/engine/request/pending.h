@@ -9,7 +9,7 @@
 void pending_init(struct engine_peer *peer);
 /* Whether a request or notification waits for the link. */
 bool pending_waits(const struct engine_peer *peer);
-/* Keeps an active request until the link is up. */
+/* Keeps an active request until the core of the link is started. */
 void pending_add(struct engine_request *request);
 /* Ends a request that waits for the link, with the given status. */
 void pending_end(struct engine_request *request, tcpx_status status);

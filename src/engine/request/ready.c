@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The completion queue, and the wait for anything that the application can take. Queue nodes are
- * inside the requests, so a request that ends allocates nothing and the queue cannot overflow.
- * The queue's lock is a leaf: no other lock is taken while it is held, so a poll never waits
- * for a link. */
+ * inside the requests, so a request that ends allocates nothing and the queue cannot overflow. The
+ * queue's lock is a leaf: no other lock is taken while it is held, so taking a completion never
+ * waits for a link. */
 #include "engine/request/ready.h"
 
 #include <limits.h>

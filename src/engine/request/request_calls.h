@@ -42,7 +42,7 @@ void session_accepted(struct engine_session *session, struct engine_peer *peer);
  * it: makes its completion, and wakes the threads that wait for the request. */
 void request_ended(struct engine_request *request);
 /* Called under link.lock when the request's memory is no longer used: releases its regions and, if
- * it was a solo transfer, its turn as such (solo_over()). */
+ * it has the turn for solo transfers, gives the turn back (path/solo.c). */
 void request_quiet(struct engine_request *request);
 /* Called under link.lock: changes the state, and wakes the threads that wait for the request. */
 void request_set_state(struct engine_request *request, uint32_t state);
@@ -72,7 +72,7 @@ void note_published(struct engine_peer *peer, struct core_notify_in *msg);
 void notes_drop_all(struct engine_session *session);
 
 /* In peer_make.c, for any thread. peer_create() makes a peer with a handle, or returns NULL. After
- * peer_enlist(), look-ups find the peer. */
+ * peer_enlist(), look-ups by uuid, name or address find the peer. */
 struct engine_peer *peer_create(struct engine_session *session);
 void peer_enlist(struct engine_peer *peer);
 

@@ -11,13 +11,13 @@
 #include "engine/request/ready.h"
 #include "engine/path/share.h"
 
-#define READ_PIECE_BYTES 12 /* about how many bytes a piece of a READ takes in a READ_REQ */
+#define READ_PIECE_BYTES 12 /* about how many bytes a segment of a READ takes in a READ_REQ */
 #define POST_MOST 64	    /* most requests that are posted under one hold of a link's lock */
 
 /* Requests to one peer that are posted under one hold of its link.lock. All channels that have work
  * are kicked once, after the lock is released. */
 struct post_batch {
-	struct engine_peer *peer; /* locked, with a reference; NULL if the batch is empty */
+	struct engine_peer *peer; /* locked, with a reference; NULL if no batch has begun */
 	/* `posted` is the number of requests; `most_bytes` is the largest post_own_bytes() of
 	 * these */
 	uint64_t posted, most_bytes;

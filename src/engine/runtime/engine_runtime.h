@@ -56,10 +56,10 @@ struct engine_runtime {
 	struct list_node late;
 	bool late_looked;
 	_Atomic uint32_t peers_freed; /* futex: counts the freed peers of all sessions */
-	struct sys_post prefill_post; /* posted when a peer waits for staging memory */
+	struct sys_post prefill_post; /* posted when an urgent fill waits for staging memory */
 	_Atomic bool prefill_watched;
-	/* 1 while a solo transfer that this process posted is under way; 1 while a READ that it
-	 * answers as a solo transfer is under way (path/solo.c) */
+	/* 1 while a transfer that this process posted has its turn to use a priority channel as a
+	 * solo transfer; 1 while an answer to a READ has the other turn (path/solo.c) */
 	_Atomic uint32_t solo_posted, solo_answered;
 
 	/* Only the control thread uses the fields below. */

@@ -295,7 +295,8 @@ static void hooks_deferred(struct link *link)
 	(void)error_raise(&last);
 }
 
-/* Runs deferred work on a thread that posts or that has ended copies. Wakes only one of the
+/* Runs deferred work on a thread that posts or that has ended copies. Unless `sends` is
+ * POST_NOTHING, this thread first sends on the priority channel. Then it wakes only one of the
  * sleeping workers; that worker wakes the others. A second wake-up would often take the processor
  * from this thread in the middle of its call. With POST_FIRST, this thread instead kicks all
  * channels but the first one whose worker sleeps, and then sends for that one itself, so that all

@@ -245,8 +245,7 @@ static void session_close_run(void *arg)
 		peer_forget(peer);
 		peer_put(peer);
 	}
-	/* Wakes callers that wait for notifications or peers; they then see that the session
-	 * closes. */
+	/* After this, a caller that is about to wait for notifications or peers does not sleep. */
 	pthread_mutex_lock(&session->queue.lock);
 	atomic_fetch_add(&session->queue.note_word, 1);
 	atomic_fetch_add(&session->queue.accept_word, 1);

@@ -6,7 +6,7 @@
 #include "engine/link/engine.h"
 
 void session_deadline_init(struct session_deadline *deadline);
-/* Called on the control thread. */
+/* Stops the timer. Called by the control thread. */
 void session_deadline_stop(struct session_deadline *deadline);
 
 #endif

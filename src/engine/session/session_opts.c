@@ -151,7 +151,7 @@ static tcpx_status options_take_identity(struct engine_session *session, const c
 	return *path ? ctl_identity_load(path, &session->identity.own) : TCPX_OK;
 }
 
-/* Warns once in a process if the kernel refuses the congestion control that the options name.
+/* Warns once in a process if the kernel refuses the congestion control that TCPX_CONGESTION names.
  * Connections then keep the system's. */
 static void options_check_congestion(void)
 {

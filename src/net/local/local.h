@@ -26,10 +26,10 @@ tcpx_status local_listener_open(struct sys_loop *loop, const struct transport_li
 				struct transport_listener **out_listener);
 void local_listener_close(struct transport_listener *listener); /* `listener` may be NULL */
 
-/* Dial a channel whose rings have ring_bytes each, a power of two. local_dial returns without
- * waiting for the listener's answer. local_dial_start calls `dialled` when the answer has arrived
- * or the connection has ended, or with the status AGAIN after 5 s. Both functions return the errors
- * of transport_ops.dial. */
+/* Dial a channel whose rings have ring_bytes each, a power of two. local_dial asks the listener for
+ * no answer and returns the channel at once. local_dial_start calls `dialled` when the answer has
+ * arrived or the connection has ended, or with the status AGAIN after 5 s. Both functions return
+ * the errors of transport_ops.dial. */
 tcpx_status local_dial(const char *name, const uint8_t nonce[LOCAL_NONCE_BYTES], uint16_t channel,
 		       uint32_t epoch, size_t ring_bytes, struct net_chan **out_chan);
 tcpx_status local_dial_start(struct sys_loop *loop, const char *name,
@@ -44,10 +44,10 @@ tcpx_status local_dial_target(struct sys_loop *loop, const struct transport_targ
 			      struct transport_dial **out_dial, struct net_chan **out_chan);
 
 /* Asks the listener called `name` for the descriptor with this number. Calls `fetched` once, on the
- * loop's thread, but never within local_fetch_start or after local_fetch_cancel. If `status` is OK,
- * the callee owns fd, which is close-on-exec and may be of any kind. `status` is ERR_AGAIN if the
- * listener passes no descriptor or none arrives within 2 s. local_fetch_start itself returns OK, an
- * error of local_dial, or ERR_AGAIN if the request cannot be sent. */
+ * loop's thread, but never within local_fetch_start or after local_fetch_cancel. If its `status` is
+ * OK, `fetched` owns `fd`, which is close-on-exec and may be of any kind. Its `status` is ERR_AGAIN
+ * if the listener passes no descriptor or none arrives within 2 s. local_fetch_start itself returns
+ * OK, an error of local_dial, or ERR_AGAIN if the request cannot be sent. */
 struct local_fetch;
 typedef void (*local_fetched_fn)(void *arg, tcpx_status status, int fd);
 tcpx_status local_fetch_start(struct sys_loop *loop, const char *name,

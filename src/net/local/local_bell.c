@@ -2,10 +2,11 @@
 /*
  * Sleeping and waking. A side that is about to sleep sets a wait word in the shared header and
  * checks once more for work. The other side moves its cursor and then reads the wait word. If the
- * word is set, the other side resets it and sends one byte over the socket: a bell. A bell does not
- * say whether it is for the thread that receives or for the thread that sends, and both may sleep
- * on the one descriptor. A thread must therefore leave a bell in the socket while the other thread
- * still needs it to wake up. See "Sleeping without a lost wake-up" in docs/design/local.md.
+ * word is set and the sleeper now has enough work (rx.mark, local_room_mark), the other side resets
+ * the word and sends one byte over the socket: a bell. A bell does not say whether it is for the
+ * thread that receives or for the thread that sends, and both may sleep on the one descriptor. A
+ * thread must therefore leave a bell in the socket while the other thread still needs it to wake
+ * up. See "Sleeping without a lost wake-up" in docs/design/local.md.
  */
 #include <errno.h>
 #include <poll.h>
@@ -30,11 +31,11 @@ void local_bell_ring(struct local_chan *chan, _Atomic uint32_t *wait)
 		return;
 	local_peer_check(chan);
 	if (!atomic_load(&chan->gone))
-		local_die(chan, TCPX_ERR_PEER_RESET); /* the peer sleeps and cannot be woken */
+		local_die(chan, TCPX_ERR_PEER_RESET); /* no bell was sent; this wakes the peer */
 }
 
 /* Clears the role's wait word, so that the peer sends no bell for it. Called when the thread that
- * owns `role` no longer sleeps. */
+ * owns `role` does not sleep. */
 static void disarm_role(struct local_chan *chan, int role)
 {
 	atomic_store(&chan->bell.armed[role], 0);
@@ -98,12 +99,12 @@ static int bell_pending(struct local_chan *chan, int role)
 }
 
 /*
- * Reads the bells from the socket. The caller owns each direction whose want is not 0 (see
- * net_ops.arm). Returns 1 if the caller may sleep. Returns 0 if the peer has closed the socket, the
- * owner of a direction whose want is 0 may need a bell, another thread is reading bells, or bells
- * are left after eight reads. Each round counts the bells in the socket, then checks the direction
- * that the caller does not own, and then reads only the counted bells. A bell for a later sleep of
- * that direction's owner therefore stays in the socket.
+ * Reads the bells from the socket, if there may be unread ones (bell.owed). The caller owns each
+ * direction whose want is not 0 (see net_ops.arm). Returns 1 if the caller may sleep. Returns 0 if
+ * the peer has closed the socket, the owner of a direction whose want is 0 may need a bell, another
+ * thread is reading bells, or bells are left after eight reads. Each round counts the bells in the
+ * socket, then checks the direction that the caller does not own, and then reads only the counted
+ * bells. A bell for a later sleep of that direction's owner therefore stays in the socket.
  */
 static int drain_bells(struct local_chan *chan, int want_recv, int want_send)
 {
@@ -142,8 +143,9 @@ static int drain_bells(struct local_chan *chan, int want_recv, int want_send)
 	return may_sleep;
 }
 
-/* Whether the caller should call recv: the peer has published at least rx.mark bytes, another loan,
- * or the end of the stream. The cursors are not validated here; recv validates them. */
+/* Whether the caller should call recv: there are at least rx.mark bytes or a loan that were not
+ * received, or the peer has published the end of the stream. The cursors are not validated here;
+ * recv validates them. */
 static int rx_ready(struct local_chan *chan)
 {
 	uint64_t there = atomic_load(&chan->in->head) - atomic_load(&chan->in->tail);
@@ -161,8 +163,6 @@ static int tx_ready(struct local_chan *chan)
 {
 	uint64_t used = atomic_load(&chan->out->head) - atomic_load(&chan->out->tail);
 
-	/* While loans have not ended, the producer waits for the end of the oldest loan, not for
-	 * room in the ring. */
 	if (local_lent_count(chan))
 		return local_loan_ended(chan) || atomic_load(&chan->out->tail_closed);
 	return used <= chan->ring_bytes - local_room_mark(chan) || used > chan->ring_bytes ||

@@ -103,7 +103,7 @@ tcpx_status local_map_import(int memfd, uint64_t ring_bytes, struct local_map **
 		return error_set(TCPX_ERR_PROTOCOL, 0, "local hello requests rings of %llu bytes",
 				 (unsigned long long)ring_bytes);
 	/* Memory that could shrink, or whose file system could fail to provide a page, could raise
-	 * SIGBUS later. */
+	 * SIGBUS later. Memory that is sealed against writing cannot be mapped for it. */
 	seals = fcntl(memfd, F_GET_SEALS);
 	if (seals < 0 || !(seals & F_SEAL_SHRINK) || seals & F_SEAL_WRITE)
 		return error_set(TCPX_ERR_PROTOCOL, 0, "local hello with an unsealed descriptor");

@@ -17,9 +17,9 @@ struct local_map {
 };
 
 /*
- * Records which blocks of memory were received into recently. A block is still in the cache if at
- * most a few MiB of other memory were received into since. It is then written with ordinary stores,
- * otherwise with non-temporal stores (local_copy.c).
+ * Remembers the blocks of memory that were received into last, one for each index below. They count
+ * as cached and are written with ordinary stores. Large copies into other blocks use non-temporal
+ * stores (local_copy.c).
  */
 #define LOCAL_HEAT_BLOCK (64u << 10)
 #define LOCAL_HEAT_SLOTS 32u
@@ -69,13 +69,14 @@ struct local_progress {
 	_Atomic int64_t ns;
 };
 
-/* State of the sending direction. Only the owner of that direction accesses it. */
+/* State of the sending direction. Only the owner of that direction accesses it; after the channel
+ * was stopped, the caller of local_lent() does. */
 struct local_tx {
 	alignas(LOCAL_LINE) uint64_t head;
 	/* value of the peer's tail when last read; value of `head` when the ring's pages were last
 	 * returned to the system */
 	uint64_t tail_seen, punched;
-	unsigned full_count; /* consecutive calls that found no room */
+	unsigned full_count; /* calls without progress, counted by tx_blocked() */
 	/* Positions in the stream, in bytes. `put` is the end of the bytes that were copied into
 	 * the ring or lent; `counted` is the end of the bytes that calls have reported as sent. */
 	uint64_t put, counted;
@@ -92,7 +93,7 @@ struct local_rx {
 	alignas(LOCAL_LINE) uint64_t tail;
 	uint64_t head_seen;   /* value of the peer's head when last read */
 	_Atomic size_t mark;  /* number of readable bytes at which this side is woken */
-	unsigned empty_count; /* consecutive calls that found nothing to receive */
+	unsigned empty_count; /* calls without progress, counted by rx_empty() */
 	struct local_heat heat;
 	struct local_loans *borrow; /* the peer's loans; NULL while this side does not read loans */
 	uint64_t loan_tail;	    /* number of the next loan to read */
@@ -125,7 +126,7 @@ struct local_chan {
 	/* Set when the channel is made. `copy` says how this end lends and reads loans. */
 	enum local_copy copy;
 	int side;		     /* 0 for the dialler, 1 for the acceptor */
-	int pid;		     /* pid of the peer, according to the kernel */
+	int pid;		     /* the peer's pid according to the kernel; 0 if not known */
 	struct local_direct *direct; /* COPY_DIRECT: the loans of both directions */
 	struct local_loans *lend_to; /* this side's loans; NULL if this side never lends */
 	_Atomic uint32_t *lend_ok;   /* this side lends only while *lend_ok is not 0 */

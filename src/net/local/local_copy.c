@@ -14,7 +14,7 @@
 
 #define LINE 64u
 #define AHEAD 2048 /* prefetch distance in the source of a copy, in bytes */
-/* prefetch distance in the ring, in bytes; the ring's lines are in the cache of the other core */
+/* prefetch distance in a ring that is written, in bytes; its lines are in the other core's cache */
 #define AHEAD_RING 512
 
 /* Prefetches the line at p + ahead for reading. The address may be beyond the end of the memory,

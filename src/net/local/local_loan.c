@@ -145,9 +145,9 @@ int local_loan_next(struct local_chan *chan)
 		.left = atomic_load_explicit(&loan->bytes, memory_order_relaxed),
 		.at = atomic_load_explicit(&loan->at, memory_order_relaxed),
 	};
-	/* The fields are in shared memory and untrusted, like the cursors, so each is read once and
-	 * then checked. A length that is too large does no harm, because a recv reads no more of a
-	 * loan than its buffers have room for. */
+	/* The fields are untrusted if they are in memory shared with another process, so each is
+	 * read once and then checked. A false length below LOCAL_LEND_MAX does no harm, because a
+	 * recv reads no more of a loan than its buffers have room for. */
 	if (head - chan->rx.loan_tail > LOCAL_LOANS || !now->left || now->left > LOCAL_LEND_MAX ||
 	    now->at - chan->rx.tail > chan->ring_bytes) {
 		local_die(chan, TCPX_ERR_PROTOCOL);

@@ -18,8 +18,8 @@ uint64_t local_room(struct local_chan *chan);	  /* called by the tx owner */
 tcpx_status local_lend(struct net_chan *chan, const struct iovec *iov, int niov, size_t *out_bytes);
 void local_lent(struct net_chan *chan, int take_back, struct net_lent *out_lent);
 int local_torn(struct net_chan *chan);
-/* Lends a piece at the position tx.head of the stream. Returns 0 if all entries are lent or the
- * consumer still uses the next entry. Called by the tx owner. */
+/* Lends a piece, whose bytes come next in the stream. Returns 0 if all entries are lent or the
+ * consumer still uses the next entry, else 1. Called by the tx owner. */
 int local_loan_make(struct local_chan *chan, const void *addr, size_t bytes);
 /* Whether the memory to be sent may be lent. Within one process a loan is read by memcpy, which
  * must not access memory that may vanish. Checks neither lend_ok nor whether an entry is free. */
@@ -140,9 +140,9 @@ static_assert(sizeof(struct local_hello) == 64, "hello without padding");
 struct sockaddr_un;
 /* Connects to the listener called `name` and checks that it belongs to this process's user. */
 tcpx_status local_dial_socket(const char *name, int *out_fd);
-/* Whether the other end of a unix socket belongs to this process's user; *out_uid is its user. Both
- * ends check this. Root is treated like any other user; otherwise one end could allow a channel
- * that the other end refuses. */
+/* Whether the other end of a unix socket belongs to this process's user; *out_uid becomes the other
+ * end's user, or -1 if that is not known. Both ends check this. Root is treated like any other
+ * user; otherwise one end could allow a channel that the other end refuses. */
 bool local_same_user(int fd, unsigned *out_uid);
 /* Builds the abstract unix address for a name; returns the length of the address. */
 unsigned local_address(const char *name, struct sockaddr_un *out_addr);

@@ -140,9 +140,9 @@ static struct local_header *shared_header(const struct local_chan *chan)
 	return (struct local_header *)chan->map->base;
 }
 
-/* Prepares loans between two processes if TCPX_ONE_COPY is set: publishes the address of this
- * process's secret. This side lends only after the peer has reported that it can read the
- * secret. */
+/* Prepares loans between two processes if TCPX_ONE_COPY is set: publishes this process's secret and
+ * its address. This side lends only after the peer has reported that it can read the secret at that
+ * address. */
 static void use_peer(struct local_chan *chan)
 {
 	struct local_offer *offer = &shared_header(chan)->offer[chan->side];
@@ -207,8 +207,8 @@ void local_share_accept(struct local_chan *chan, int memfd, const struct local_h
 		pthread_mutex_unlock(&table.lock);
 		explicit_bzero(&key, sizeof(key));
 	}
-	/* If the table does not have the dialler's struct, the dialler is in another process, or
-	 * uses another copy of the library in this process. */
+	/* If the table does not have the dialler's struct, the dialler is in another process, uses
+	 * another copy of the library in this process, or had no memory for the struct. */
 	if (!found) {
 		use_peer(chan);
 		if (chan->rx.probe_due)

@@ -16,8 +16,8 @@
 /*
  * The shared state of one direction. Each group of LOCAL_LINE bytes is written by one side, except
  * that the other side resets the wait word to 0 before it sends a bell. Cursors count bytes since
- * the channel was made and never decrease. A side trusts no value in this struct: it keeps its own
- * cursor in private memory and only publishes copies of it.
+ * the channel was made and never decrease. A side trusts no value in this struct: its own cursor in
+ * private memory decides where it copies, and the cursor here is only a copy of that.
  */
 struct local_direction {
 	alignas(LOCAL_LINE) _Atomic uint64_t head; /* the producer's cursor */

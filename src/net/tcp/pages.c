@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "sys/fd.h"
 
-/* size of the pipe in bytes: one chunk, if the chunk begins at a page boundary */
+/* size of the pipe in bytes: a call's bytes (NET_CALL_BYTES) if they begin at a page boundary */
 #define PIPE_BYTES (512u << 10)
 #define PIPE_LEAST (64u << 10) /* smallest usable pipe, in bytes */
 
@@ -131,8 +131,9 @@ long tcp_pages_drain(struct tcp_pages *pages, int sock, int more)
 	return n > 0 || sum ? (long)sum : -1;
 }
 
-/* Fills the empty pipe with the first bytes of the piece. Returns 0, or -1 if that is impossible.
- * The caller then copies the piece instead; that copy also reports memory that is not mapped. */
+/* Fills the empty pipe with the first bytes of the piece. Returns 0, or -1 if that is impossible;
+ * tcp_send_held() then copies the piece, in this call or in the next. The copy also reports memory
+ * that is not mapped. */
 static int pages_fill(struct tcp_pages *pages, int sock, const struct iovec *piece)
 {
 	ssize_t put;
