@@ -46,7 +46,8 @@ def options():
     p.add_argument("--own-gpu-only", action="store_true",
                    help="each process sees its own GPU alone, by CUDA_VISIBLE_DEVICES")
     p.add_argument("--depth", type=int, default=1, help="requests in flight [1]")
-    p.add_argument("--gap-ms", type=float, default=0, help="rest between requests [0]")
+    p.add_argument("--gap-ms", type=float, default=0,
+                   help="rest before a request is made, which is posted at once [0]")
     p.add_argument("--requests", type=int, default=20, help="of each measurement [20]")
     p.add_argument("--repeat", type=int, default=5, help="repetitions [5]")
     p.add_argument("--param", action="append", default=[], metavar="KEY=VALUE",
@@ -219,16 +220,16 @@ class Pair:
         self.take()
         used = cpu() + self.ask("cpu")
         for i in range(o.requests):
-            handles, made = [], time.perf_counter()
+            handles = []
             for k in range(o.depth):
                 near = places(seed + 2 * (i * o.depth + k), o.layers, blocks, count)
                 far = places(seed + 2 * (i * o.depth + k) + 1, o.layers, blocks, count)
                 moves += zip(near, far) if op == "WRITE" else zip(far, near)
                 handles.append((near, far))
+            self.rest()
             made = time.perf_counter()
             handles = [self.request(op, block, near, far, b"%d" % i) for near, far in handles]
             prepared.append(time.perf_counter() - made)
-            self.rest()
             began, ended = self.run(handles)
             noted = self.ask("seen", o.depth)
             if len(noted) != o.depth:
