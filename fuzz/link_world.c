@@ -137,6 +137,12 @@ static void op_notify(void *arg, struct core_notify_in *msg)
 	op_note_free(w, msg, msg->there);
 }
 
+static void op_notifying(void *arg, struct core_xfer *xfer)
+{
+	(void)arg;
+	(void)xfer;
+}
+
 static void op_note_ended(void *arg)
 {
 	(void)arg;
@@ -207,6 +213,7 @@ static const struct core_ops ops = {
 	.channel_free = op_channel_free,
 	.notify = op_notify,
 	.note_ended = op_note_ended,
+	.notifying = op_notifying,
 	.deliver = op_deliver,
 	.stage_take = op_stage_take,
 	.stage_ahead = op_stage_ahead,

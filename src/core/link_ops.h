@@ -16,6 +16,9 @@ struct core_notify_in;
 
 /* The effects. They are called under the link's lock and must not call the core. */
 struct core_ops {
+	/* Called when all bytes of the transfer are in place and only the peer's acknowledgement of
+	 * its notification is missing. */
+	void (*notifying)(void *arg, struct core_xfer *xfer);
 	/* Called when the transfer has ended; xfer->status is final. */
 	void (*ended)(void *arg, struct core_xfer *xfer);
 	void (*resp_ended)(void *arg, struct core_resp *resp); /* the callee frees `resp` */

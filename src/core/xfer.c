@@ -180,6 +180,7 @@ static void xfer_data_done(struct core_link *link, struct core_xfer *xfer)
 		return;
 	}
 	xfer->state = CORE_NOTIFYING;
+	link->cfg.ops->notifying(link->cfg.arg, xfer);
 	if (!xfer->note->piggybacked)
 		core_note_start(link, xfer->note);
 }

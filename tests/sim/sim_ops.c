@@ -95,6 +95,12 @@ static void op_notify(void *arg, struct core_notify_in *msg)
 	sim_consume_later(side);
 }
 
+static void op_notifying(void *arg, struct core_xfer *xfer)
+{
+	(void)xfer;
+	entered(arg, "notifying"); /* a hint for those who poll */
+}
+
 static void op_note_ended(void *arg)
 {
 	entered(arg, "note_ended"); /* a hint for those who flush */
@@ -415,6 +421,7 @@ const struct core_ops sim_ops = {
 	.channel_free = op_channel_free,
 	.notify = op_notify,
 	.note_ended = op_note_ended,
+	.notifying = op_notifying,
 	.deliver = op_deliver,
 	.stage_take = op_stage_take,
 	.stage_ahead = op_stage_ahead,

@@ -14,6 +14,7 @@ struct world {
 	tcpx_status failed;
 	uint64_t memory;
 	uint32_t notes, kicks[3]; /* kicks: of each channel */
+	uint32_t notifying;	  /* transfers of which only the notification is missing */
 	uint64_t published;	  /* bytes of the last one */
 	uint64_t room, taken;	  /* of the account; what the link has of it */
 	uint64_t arrived;	  /* charged of notifications */
@@ -23,6 +24,14 @@ static void on_ended(void *arg, struct core_xfer *xfer)
 {
 	(void)arg;
 	assert_int_equal(xfer->state, CORE_FINAL);
+}
+
+static void on_notifying(void *arg, struct core_xfer *xfer)
+{
+	struct world *w = arg;
+
+	assert_int_equal(xfer->state, CORE_NOTIFYING);
+	w->notifying++;
 }
 
 static void on_resp_ended(void *arg, struct core_resp *resp)
@@ -174,6 +183,7 @@ static void on_fill_drop(void *arg, struct core_job *job)
 
 static const struct core_ops ops = {
 	.ended = on_ended,
+	.notifying = on_notifying,
 	.resp_ended = on_resp_ended,
 	.kick = on_kick,
 	.close_channel = on_channel,

@@ -286,7 +286,11 @@ static void test_nothing_comes_between(void **state)
 	assert_int_equal(frame.seq, 2);
 	assert_true(frame.flags & FRAME_F_ACK);
 	core_tx_sent(&w->link, 0, true);
+	assert_int_equal(w->notifying, 0);
+	acknowledge(w, 0, 1);
+	assert_int_equal(w->notifying, 1);
 	acknowledge(w, 0, 2);
+	assert_int_equal(w->notifying, 1);
 	assert_int_equal(write.state, CORE_FINAL);
 	assert_int_equal(write.status, TCPX_OK);
 	world_close(w);

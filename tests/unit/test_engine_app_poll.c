@@ -13,6 +13,7 @@
 #include "engine/session/calls.h"
 
 #define BYTES 4096
+#define LARGE (4u << 20) /* too large for a priority channel */
 #define ROUNDS 200
 #define WAIT_NS 60000000000LL
 
@@ -40,7 +41,7 @@ struct pair {
 	tcpx_region mine, theirs;
 };
 
-static uint8_t here[BYTES], there[BYTES];
+static uint8_t here[LARGE], there[LARGE];
 
 static void pair_open(struct pair *pair, uint32_t flags)
 {
@@ -57,8 +58,8 @@ static void pair_open(struct pair *pair, uint32_t flags)
 	assert_int_equal(tcpx_session_info(pair->far, info, sizeof(info), &len), TCPX_OK);
 	assert_int_equal(tcpx_session_connect(pair->near, info, len, NULL, &pair->peer), TCPX_OK);
 	assert_int_equal(tcpx_session_accept(pair->far, WAIT_NS, &pair->back), TCPX_OK);
-	assert_int_equal(tcpx_region_register(pair->near, here, BYTES, NULL, &pair->mine), TCPX_OK);
-	assert_int_equal(tcpx_region_register(pair->far, there, BYTES, &rights, &open), TCPX_OK);
+	assert_int_equal(tcpx_region_register(pair->near, here, LARGE, NULL, &pair->mine), TCPX_OK);
+	assert_int_equal(tcpx_region_register(pair->far, there, LARGE, &rights, &open), TCPX_OK);
 	assert_int_equal(tcpx_region_export(pair->far, open, token), TCPX_OK);
 	assert_int_equal(
 		tcpx_region_import(pair->near, pair->peer, token, sizeof(token), &pair->theirs),
@@ -71,15 +72,20 @@ static void pair_close(struct pair *pair)
 	tcpx_session_close(pair->far);
 }
 
-static tcpx_request read_start(struct pair *pair)
+static tcpx_request read_bytes(struct pair *pair, uint64_t bytes, const tcpx_request_opts *opts)
 {
-	tcpx_segment piece = {.local = pair->mine, .remote = pair->theirs, .length = BYTES};
+	tcpx_segment piece = {.local = pair->mine, .remote = pair->theirs, .length = bytes};
 	tcpx_request request;
 
 	assert_int_equal(
-		tcpx_request_start(pair->near, pair->peer, TCPX_OP_READ, &piece, 1, NULL, &request),
+		tcpx_request_start(pair->near, pair->peer, TCPX_OP_READ, &piece, 1, opts, &request),
 		TCPX_OK);
 	return request;
+}
+
+static tcpx_request read_start(struct pair *pair)
+{
+	return read_bytes(pair, BYTES, NULL);
 }
 
 /* Whether the application of the session keeps its peer's prio. */
@@ -124,7 +130,7 @@ static void polling_sides_need_no_worker(void **state)
 	uint32_t flags = *(uint32_t *)*state;
 	pthread_t poller;
 
-	memset(there, 1, sizeof(there));
+	memset(there, 1, BYTES);
 	pair_open(&pair, flags);
 	atomic_store(&stop, false);
 	assert_int_equal(pthread_create(&poller, NULL, poll_main, NULL), 0);
@@ -134,17 +140,60 @@ static void polling_sides_need_no_worker(void **state)
 	for (int i = 0; i < ROUNDS; i++) {
 		tcpx_request request;
 
-		memset(there, i, sizeof(there));
+		memset(there, i, BYTES);
 		request = read_start(&pair);
 		while (tcpx_request_test(pair.near, request, NULL) == TCPX_IN_PROGRESS)
 			;
 		assert_int_equal(tcpx_request_wait(pair.near, request, 0, NULL), TCPX_OK);
 		tcpx_request_release(pair.near, request);
-		assert_memory_equal(here, there, sizeof(here));
+		assert_memory_equal(here, there, BYTES);
 	}
 	worker_hold(false);
 	atomic_store(&stop, true);
 	pthread_join(poller, NULL);
+	pair_close(&pair);
+}
+
+/* The application of the far session: takes as many notifications as `arg` says. */
+static void *take_main(void *arg)
+{
+	tcpx_notification note = {.sz = sizeof(note)};
+
+	for (int left = *(int *)arg; left;) {
+		tcpx_status status = tcpx_notify_take(pair.far, 0, &note);
+
+		if (status == TCPX_OK) {
+			tcpx_notification_release(pair.far, &note);
+			left--;
+		}
+	}
+	return NULL;
+}
+
+/* The bytes of a large transfer do not go by the priority channel, but its notification and the
+ * acknowledgement of that do: both sides receive them while they poll. */
+static void a_notification_needs_no_worker(void **state)
+{
+	TCPX_OPTS(tcpx_request_opts, opts, .notify = "n", .notify_bytes = 1);
+	uint32_t flags = *(uint32_t *)*state;
+	int rounds = 20;
+	pthread_t taker;
+
+	pair_open(&pair, flags);
+	assert_int_equal(pthread_create(&taker, NULL, take_main, &rounds), 0);
+	while (!keeps(pair.far, pair.back))
+		sched_yield();
+	worker_hold(true);
+	for (int i = 0; i < rounds; i++) {
+		tcpx_request request = read_bytes(&pair, LARGE, &opts);
+
+		while (tcpx_request_test(pair.near, request, NULL) == TCPX_IN_PROGRESS)
+			;
+		assert_int_equal(tcpx_request_wait(pair.near, request, 0, NULL), TCPX_OK);
+		tcpx_request_release(pair.near, request);
+	}
+	worker_hold(false);
+	pthread_join(taker, NULL);
 	pair_close(&pair);
 }
 
@@ -198,6 +247,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_prestate(polling_sides_need_no_worker, &tcp),
 		cmocka_unit_test_prestate(polling_sides_need_no_worker, &local),
+		cmocka_unit_test_prestate(a_notification_needs_no_worker, &tcp),
+		cmocka_unit_test_prestate(a_notification_needs_no_worker, &local),
 		cmocka_unit_test_prestate(a_lane_is_taken_back, &tcp),
 		cmocka_unit_test_prestate(a_lane_is_taken_back, &local),
 		cmocka_unit_test_prestate(what_is_found_gives_the_lane_back, &tcp),

@@ -146,14 +146,14 @@ static void prios_each(struct engine_session *session, struct engine_peer *peer,
 		(void)error_raise(&last);
 }
 
-void app_poll_missed(struct engine_session *session, struct engine_peer *peer)
+void app_poll_missed(struct engine_session *session, struct engine_peer *peer, bool receives)
 {
 	int64_t now_ns = clock_now_ns();
 	bool goes_on = now_ns - loop.called_ns < LOOP_GAP_NS;
 
 	loop.called_ns = now_ns;
 	loop.calls = goes_on ? loop.calls + 1 : 0;
-	if (loop.calls < LOOP_CALLS || session->flags & TCPX_SESSION_NO_INLINE ||
+	if (!receives || loop.calls < LOOP_CALLS || session->flags & TCPX_SESSION_NO_INLINE ||
 	    (now_ns - loop.received_ns < RECV_EVERY_NS && loop.calls % RECV_EVERY_CALLS))
 		return;
 	loop.received_ns = now_ns;

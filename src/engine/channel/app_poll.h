@@ -5,11 +5,12 @@
 
 #include "engine/link/engine.h"
 
-/* Called when the application polled and found nothing. If the application polls in a loop, and
- * TCPX_SESSION_NO_INLINE is not set, receives from time to time on the priority channel of `peer`.
- * If `peer` is NULL, receives on the priority channels of the session's first peers, because what
- * the application polls for may come from any peer. The caller holds no lock. */
-void app_poll_missed(struct engine_session *session, struct engine_peer *peer);
+/* Called when the application polled and found nothing. If the application polls in a loop,
+ * `receives` is true, and TCPX_SESSION_NO_INLINE is not set, receives from time to time on the
+ * priority channel of `peer`. If `peer` is NULL, receives on the priority channels of the session's
+ * first peers, because what the application polls for may come from any peer. The caller holds no
+ * lock. */
+void app_poll_missed(struct engine_session *session, struct engine_peer *peer, bool receives);
 /* Whether the calling thread is inside a receive that app_poll_missed() makes. */
 bool app_poll_receives(void);
 /* Called when the application polled and found something. If this thread has received since it last

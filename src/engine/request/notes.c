@@ -94,7 +94,7 @@ tcpx_status engine_notify_take(struct engine_session *session, int64_t timeout_n
 		}
 		if (timeout_ns == 0) {
 			worker_app_polled();
-			app_poll_missed(session, NULL);
+			app_poll_missed(session, NULL, true);
 			return TCPX_IN_PROGRESS;
 		}
 		if (deadline >= 0 && clock_now_ns() >= deadline)

@@ -109,7 +109,7 @@ uint32_t engine_poll(struct engine_session *session, tcpx_completion *completion
 		app_poll_found(session, NULL);
 	} else {
 		worker_app_polled();
-		app_poll_missed(session, NULL);
+		app_poll_missed(session, NULL, true);
 	}
 	return taken;
 }
@@ -136,7 +136,7 @@ tcpx_status engine_wait(struct engine_session *session, int64_t timeout_ns)
 			return TCPX_OK;
 		if (timeout_ns == 0) {
 			worker_app_polled();
-			app_poll_missed(session, NULL);
+			app_poll_missed(session, NULL, true);
 			return TCPX_IN_PROGRESS;
 		}
 		if (deadline >= 0 && clock_now_ns() >= deadline)

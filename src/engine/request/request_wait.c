@@ -62,8 +62,7 @@ tcpx_status engine_request_test(struct engine_session *session, uint64_t id,
 		struct engine_peer *peer = request_peer(request);
 
 		worker_app_polled();
-		if (atomic_load(&request->leads))
-			app_poll_missed(session, peer);
+		app_poll_missed(session, peer, atomic_load(&request->leads));
 		peer_put(peer);
 	} else {
 		app_poll_found(session, NULL);

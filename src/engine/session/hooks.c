@@ -82,6 +82,13 @@ static void hook_channel_free(void *arg, uint32_t channel)
 	link_wake(&peer->link);
 }
 
+static void hook_notifying(void *arg, struct core_xfer *xfer)
+{
+	(void)arg;
+	/* the acknowledgement arrives on the priority channel, whatever the bytes went by */
+	atomic_store(&LIST_ENTRY(xfer, struct engine_request, xfer)->leads, true);
+}
+
 static void hook_notify(void *arg, struct core_notify_in *msg)
 {
 	note_published(arg, msg);
@@ -222,6 +229,7 @@ const struct core_ops engine_core_ops = {
 	.channel_free = hook_channel_free,
 	.notify = hook_notify,
 	.note_ended = hook_note_ended,
+	.notifying = hook_notifying,
 	.deliver = hook_deliver,
 	.stage_take = hook_stage_take,
 	.stage_ahead = hook_stage_ahead,
