@@ -21,7 +21,11 @@
  * early */
 #define FIRST_BYTES (1ull << 20)
 #define MOVE_CALLS 2u		  /* like ENGINE_CALLS, for moves */
-#define MOVE_BYTES (128ull << 20) /* like GROUP_BYTES and FIRST_BYTES, for moves */
+#define MOVE_BYTES (128ull << 20) /* like GROUP_BYTES, for moves */
+/* like FIRST_BYTES, and most pieces, for moves: the GPU works on this group while the list of the
+ * next one is written */
+#define MOVE_FIRST_BYTES (16ull << 20)
+#define MOVE_FIRST_PIECES 512u
 /* if nothing has happened in a lane for this long, the driver is asked whether a group has ended */
 #define ASK_NS (100 * CLOCK_MS_NS)
 
@@ -62,6 +66,7 @@ tcpx_status mem_lane_open(struct cuda_lane *lane, const struct sys_cuda *api,
 	lane->engine_calls = ENGINE_CALLS;
 	lane->group_bytes = GROUP_BYTES;
 	lane->first_bytes = FIRST_BYTES;
+	lane->first_pieces = MEM_LAUNCH_PIECES;
 	status = way_open(&lane->engine, api, at, memory_at, priority);
 	if (status != TCPX_OK || !kernels)
 		return status;
@@ -79,26 +84,12 @@ int mem_lane_moves(struct cuda_lane *lane, void *bounce)
 {
 	lane->bounce = lane->launcher.kernels ? bounce : NULL;
 	lane->engine_calls = MOVE_CALLS;
-	lane->group_bytes = lane->first_bytes = MOVE_BYTES;
+	lane->group_bytes = MOVE_BYTES;
+	lane->first_bytes = MOVE_FIRST_BYTES;
+	lane->first_pieces = MOVE_FIRST_PIECES;
+	lane->queue.in_order = 1;
 	lane->launcher.move_blocks = (uint32_t)config_u64(CONFIG_GPU_SMS);
 	return lane->launcher.kernels != NULL;
-}
-
-/* Makes the stream write to its word the number that the word holds already. The lane must be idle;
- * then the write changes nothing. */
-static void way_warm(const struct cuda_lane *lane, const struct lane_stream *way)
-{
-	if (way->stream)
-		(void)lane->api->stream_write(way->stream, way->word_at, way->number, 0);
-}
-
-void mem_lane_warm(struct cuda_lane *lane)
-{
-	if (lane->nunder || lane->naborted || lane->flagless || lane->fatal ||
-	    !lane->api->stream_write)
-		return;
-	way_warm(lane, &lane->engine);
-	way_warm(lane, &lane->kernel);
 }
 
 void mem_lane_close(struct cuda_lane *lane)
@@ -127,6 +118,37 @@ static void group_flag(struct cuda_lane *lane, struct cuda_group *group, struct 
 	if (result != CUDA_OK && sys_cuda_fatal(result))
 		lane->fatal = result;
 	group->flagged = result == CUDA_OK;
+}
+
+/* Makes the kernel's stream work: a launch that copies nothing becomes a group without copies. */
+static void kernel_warm(struct cuda_lane *lane)
+{
+	struct cuda_group *group = &lane->under[lane->oldest];
+	struct cuda_launch *launch = mem_launcher_slot(&lane->launcher);
+
+	if (!launch || mem_launch_put_nothing(&lane->launcher, launch) != MEM_LAUNCH_ALL)
+		return;
+	*group = (struct cuda_group){.launch = launch, .since_ns = clock_now_ns()};
+	group_flag(lane, group, &lane->kernel);
+	lane->nunder = 1;
+}
+
+/* Makes the engine's stream write to its word the number that the word holds already. Nothing may
+ * be under way in the stream; then the write changes nothing. */
+static void engine_warm(const struct cuda_lane *lane)
+{
+	(void)lane->api->stream_write(lane->engine.stream, lane->engine.word_at,
+				      lane->engine.number, 0);
+}
+
+void mem_lane_warm(struct cuda_lane *lane)
+{
+	if (lane->nunder || lane->naborted || lane->flagless || lane->fatal ||
+	    !lane->api->stream_write || lane->queue.first || mem_queue_pushed(&lane->queue))
+		return;
+	kernel_warm(lane);
+	if (!lane->fatal && !mem_queue_pushed(&lane->queue))
+		engine_warm(lane);
 }
 
 /* Whether a copy of the group may be within the GPU's own memory, in a lane with a bounce buffer.
@@ -168,11 +190,12 @@ static void group_issue(struct cuda_lane *lane, int64_t now_ns)
 	struct cuda_launch *launch = lane_launch(lane);
 	enum mem_launch_result how = MEM_LAUNCH_NONE;
 	uint32_t calls = UINT32_MAX;
+	uint32_t pieces = lane->nunder ? MEM_LAUNCH_PIECES : lane->first_pieces;
 
 	*group = (struct cuda_group){.since_ns = now_ns};
 	group->first =
 		mem_queue_group(&lane->queue, lane->nunder ? lane->group_bytes : lane->first_bytes,
-				launch ? MEM_LAUNCH_PIECES : GROUP_CALLS);
+				launch ? pieces : GROUP_CALLS);
 	if (lane->copies != CONFIG_COPIES_KERNEL && !group_is_within(lane, group))
 		calls = mem_issue_calls(group->first, lane->launcher.move_blocks
 							      ? lane->engine_calls + 1

@@ -57,8 +57,9 @@ struct cuda_lane {
 	_Atomic uint32_t *pending; /* cuda_owner.pending, which other threads change, too */
 	enum config_copies copies;
 	uint64_t group_bytes; /* most bytes of a group of several copies */
-	/* most bytes of a group that is issued while no other group is under way */
+	/* most bytes and most pieces of a group that is issued while no other group is under way */
 	uint64_t first_bytes;
+	uint32_t first_pieces;
 	uint32_t engine_calls; /* up to this many copy-engine calls cost less than a launch */
 	/* MEM_BOUNCE_BYTES of pinned memory for moves within the GPU's memory that no kernel makes.
 	 * NULL in a lane for moves without a kernel, where the driver's own copies make such moves,
@@ -99,8 +100,9 @@ tcpx_status mem_lane_open(struct cuda_lane *lane, const struct sys_cuda *api,
 /* Changes an opened lane to one for moves. Returns 1 if the lane has a kernel for lists of pieces.
  * `bounce` is then MEM_BOUNCE_BYTES of pinned memory; otherwise it is not used. */
 int mem_lane_moves(struct cuda_lane *lane, void *bounce);
-/* If nothing is under way in the lane, calls the driver once per stream, without effect, because
- * the driver's first call after an idle time is slow. */
+/* If nothing is under way in the lane and no copy waits, issues a group without copies to each
+ * stream, because the driver's first calls after an idle time and the device's first work are
+ * slow. */
 void mem_lane_warm(struct cuda_lane *lane);
 void mem_lane_close(struct cuda_lane *lane);
 

@@ -78,6 +78,11 @@ struct cuda_launch *mem_launcher_slot(struct cuda_launcher *launcher);
 enum mem_launch_result mem_launch_put(struct cuda_launcher *launcher, struct cuda_launch *launch,
 				      const struct mem_copy *first, uint32_t calls);
 
+/* Defined in cuda_launch_move.c. Puts one launch of the move kernel into the stream that copies
+ * nothing. Returns MEM_LAUNCH_ALL, or MEM_LAUNCH_NONE after an error. */
+enum mem_launch_result mem_launch_put_nothing(struct cuda_launcher *launcher,
+					      struct cuda_launch *launch);
+
 /* Defined in cuda_launch_move.c. Does what mem_launch_put does, for a launcher of moves, in a
  * single launch. */
 enum mem_launch_result mem_launch_put_moves(struct cuda_launcher *launcher,

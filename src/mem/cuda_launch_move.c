@@ -49,6 +49,31 @@ static int moves_add_copy(struct moves *list, const struct mem_copy *copy)
 	return 1;
 }
 
+/* Launches the move kernel. `args` already describes the pieces of `launch`. */
+static enum mem_launch_result moves_launch(struct cuda_launcher *launcher,
+					   struct cuda_launch *launch, struct mem_move_args *args)
+{
+	mem_launch_renew(launcher, launch);
+	args->pieces = launch->pieces_at;
+	args->mark = launch->mark_at;
+	args->state = launcher->state;
+	args->serial = launch->serial;
+	if (mem_cuda_kernels_move(launcher->kernels, launcher->stream, args) != TCPX_OK) {
+		mem_launch_failed();
+		return MEM_LAUNCH_NONE;
+	}
+	launch->busy = 1;
+	return MEM_LAUNCH_ALL;
+}
+
+enum mem_launch_result mem_launch_put_nothing(struct cuda_launcher *launcher,
+					      struct cuda_launch *launch)
+{
+	struct mem_move_args args = {.blocks = 1};
+
+	return moves_launch(launcher, launch, &args);
+}
+
 enum mem_launch_result mem_launch_put_moves(struct cuda_launcher *launcher,
 					    struct cuda_launch *launch,
 					    const struct mem_copy *first)
@@ -62,15 +87,5 @@ enum mem_launch_result mem_launch_put_moves(struct cuda_launcher *launcher,
 	if (!list.count ||
 	    mem_move_plan(launch->moves, list.count, launcher->move_blocks, &args) != TCPX_OK)
 		return MEM_LAUNCH_NONE;
-	mem_launch_renew(launcher, launch);
-	args.pieces = launch->pieces_at;
-	args.mark = launch->mark_at;
-	args.state = launcher->state;
-	args.serial = launch->serial;
-	if (mem_cuda_kernels_move(launcher->kernels, launcher->stream, &args) != TCPX_OK) {
-		mem_launch_failed();
-		return MEM_LAUNCH_NONE;
-	}
-	launch->busy = 1;
-	return MEM_LAUNCH_ALL;
+	return moves_launch(launcher, launch, &args);
 }

@@ -510,13 +510,16 @@ tcpx_status mem_cuda_owner_move(struct mem_copy *copy)
 	return owner_push(copy, CUDA_LANE_MOVE);
 }
 
-void mem_cuda_owner_rouse(uint32_t device, int to_slot)
+void mem_cuda_owner_rouse(uint32_t device, enum mem_call what)
 {
+	static const uint8_t lane[] = {[MEM_CALL_COMMIT] = CUDA_LANE_IN,
+				       [MEM_CALL_FILL] = CUDA_LANE_OUT,
+				       [MEM_CALL_MOVE] = CUDA_LANE_MOVE};
 	struct cuda_owner *owner = &owners[device % OWNERS];
 
 	if (!(atomic_load(&owner->sleeping) & IDLE) || !owner->spin_ns)
 		return;
-	atomic_fetch_or(&owner->roused, 1u << (to_slot ? CUDA_LANE_OUT : CUDA_LANE_IN));
+	atomic_fetch_or(&owner->roused, 1u << lane[what]);
 	atomic_store_explicit(&owner->roused_ns, clock_now_ns() + ROUSE_NS, memory_order_relaxed);
 	owner_wake(owner, IDLE);
 }

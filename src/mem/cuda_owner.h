@@ -32,10 +32,10 @@ tcpx_status mem_cuda_owner_push(struct mem_copy *copy, int to_slot);
  * the device can read, and the pieces any memory that it can write. */
 tcpx_status mem_cuda_owner_move(struct mem_copy *copy);
 
-/* Wakes the owner thread of the device, because copies in this direction will follow soon: see
+/* Wakes the owner thread of the device, because copies of this kind will follow soon: see
  * mem_kind.rouse. Does nothing if the thread does not run, is awake, has work under way, or never
  * spins. */
-void mem_cuda_owner_rouse(uint32_t device, int to_slot);
+void mem_cuda_owner_rouse(uint32_t device, enum mem_call what);
 
 /* Returns 1 if the owner thread of the device runs and the device works. Any thread. */
 int mem_cuda_owner_runs(uint32_t device);

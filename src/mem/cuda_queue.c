@@ -275,6 +275,8 @@ struct mem_copy *mem_queue_group(struct cuda_queue *queue, uint64_t bytes, uint3
 	struct front front;
 	uint32_t i = 0;
 
+	if (queue->in_order)
+		return take_in_order(queue, room);
 	front_look(&front, queue);
 	while (i < front.n && room_take(&left, front.copies[i]))
 		i++;

@@ -19,6 +19,8 @@ struct cuda_queue {
 	_Alignas(64) struct mem_copy *first, *last;
 	/* number of groups removed since the present oldest copy became the oldest */
 	uint32_t passed;
+	/* whether a group has the oldest copies, even if newer ones are contiguous */
+	int in_order;
 };
 
 /* Adds a copy. Lock-free. Any thread. */

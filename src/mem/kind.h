@@ -75,6 +75,7 @@ struct mem_share {
 	struct mem_share *next; /* for the kind only */
 };
 
+enum mem_call { MEM_CALL_COMMIT, MEM_CALL_FILL, MEM_CALL_MOVE }; /* functions of mem_kind */
 struct mem_kind {
 	const char *name;
 	enum tcpx_mem_kind kind;
@@ -104,12 +105,11 @@ struct mem_kind {
 	/* Returns the mapping's address on the device; 0 if it is not open there. *out_within is 1
 	 * if it is memory of the device itself. Any thread. */
 	uint64_t (*mapped_at)(const struct mem_mapping *mapping, uint32_t device, int *out_within);
-	/* Wakes an idle thread of the device, because copies (into slots if `to_slot` is 1) will
-	 * follow within a millisecond. NULL if no thread needs this. Any thread, under any lock. */
-	void (*rouse)(uint32_t device, int to_slot);
+	/* Wakes an idle thread of the device, because calls of `what` will follow within a
+	 * millisecond. NULL if no thread needs this. Any thread, under any lock. */
+	void (*rouse)(uint32_t device, enum mem_call what);
 	/* Returns 1 if devices are in use, and each moves small pieces as fast as large ones. */
 	int (*moves_lists)(void);
-
 	/* Allocates memory for slots of this kind, pinned if needed; `slot_free` releases it. */
 	void *(*slot_alloc)(size_t bytes, uint32_t device);
 	void (*slot_free)(void *slot, size_t bytes, uint32_t device);

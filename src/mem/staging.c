@@ -384,7 +384,7 @@ struct mem_staging *mem_staging_get(enum tcpx_mem_kind kind, uint32_t device,
 void mem_staging_rouse(const struct mem_staging *pool)
 {
 	if (pool->kind->rouse)
-		pool->kind->rouse(pool->device, 1);
+		pool->kind->rouse(pool->device, MEM_CALL_FILL);
 }
 
 void mem_stager_init(struct mem_stager *stager, struct mem_staging *pool)

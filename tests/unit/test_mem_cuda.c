@@ -506,7 +506,7 @@ static void roused_owner_calls_the_driver(void **state)
 	for (int to_slot = 0; to_slot < 2; to_slot++) {
 		writes = fake.calls(write);
 		while (fake.calls(write) == writes) { /* nothing happens until it sleeps */
-			cuda->rouse(0, to_slot);
+			cuda->rouse(0, to_slot ? MEM_CALL_FILL : MEM_CALL_COMMIT);
 			sched_yield();
 		}
 		held_begin(&held, to_slot ? cuda->fill : cuda->commit);
@@ -521,7 +521,7 @@ static void roused_owner_calls_the_driver(void **state)
 	some_copies(0, 1);
 	each = fake.calls(write) - writes;
 	for (int i = 0; i < 1000; i++)
-		cuda->rouse(0, 1);
+		cuda->rouse(0, MEM_CALL_FILL);
 	some_copies(0, 1);
 	assert_int_equal(fake.calls(write), writes + 2 * each);
 	mem_kinds_stop();

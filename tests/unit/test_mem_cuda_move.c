@@ -3,12 +3,14 @@
  * Moves of the kind "cuda" over the stand-in driver, the kernel being its reference: lists whose
  * sources are addresses. Run once for each value of TCPX_GPU_COPY.
  */
+#include <sched.h>
 #include <stdlib.h>
 
 #include "base/config.h"
 #include "base/rng.h"
 #include "cuda_rig.h"
 #include "mem/cuda_lane.h"
+#include "mem/cuda_owner.h"
 
 #define ARENA (4u << 20)
 #define MOST MEM_MOVE_LIST
@@ -115,6 +117,34 @@ static void random_lists_move_the_right_bytes(void **state)
 	}
 }
 
+/* A thread that is roused launches the kernel once, with nothing to move, or without a kernel calls
+ * the driver. The launches of later lists, of which two may be under way, do not miss its slot. */
+static void a_roused_owner_launches_nothing(void **state)
+{
+	const unsigned cores = mem_owner_cores_to_spin;
+	static const char write[] = "cuStreamWriteValue32";
+
+	(void)state;
+	mem_kinds_stop();
+	mem_owner_cores_to_spin = 1;
+	for (int round = 0; round < 6; round++) {
+		uint64_t launched, writes;
+
+		for (uint32_t i = 0; i < 50; i++)
+			piece_set(i, (uint64_t)i * 2000 + 7 * round, 50000 + i * 300, 299);
+		move(50);
+		launched = launches();
+		writes = fake.calls(write);
+		while (fake.calls(write) == writes) { /* nothing happens until it sleeps */
+			cuda->rouse(0, MEM_CALL_MOVE);
+			sched_yield();
+		}
+		assert_int_equal(launches() - launched, mode == CONFIG_COPIES_ENGINE ? 0 : 1);
+	}
+	mem_kinds_stop();
+	mem_owner_cores_to_spin = cores;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -122,6 +152,7 @@ int main(void)
 		cmocka_unit_test(two_pieces_are_two_copies),
 		cmocka_unit_test(only_neighbours_on_both_sides_are_joined),
 		cmocka_unit_test(random_lists_move_the_right_bytes),
+		cmocka_unit_test(a_roused_owner_launches_nothing),
 	};
 	struct rng rng;
 	int failed;

@@ -150,7 +150,7 @@ static struct engine_stage *staged_slot_for(struct engine_chan *chan,
 		block_put(block);
 	if (region->kind->rouse)
 		/* wakes the device's thread, so that it is awake when the payload has arrived */
-		region->kind->rouse(region->device, 0);
+		region->kind->rouse(region->device, MEM_CALL_COMMIT);
 	return stage;
 }
 

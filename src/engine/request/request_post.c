@@ -161,7 +161,7 @@ static void batch_end(struct post_batch *batch)
 				post_sends_of(session, batch->most_bytes, batch->sends));
 		if (batch->awaits && batch->awaits->rouse)
 			/* wake the device's thread before the data arrives */
-			batch->awaits->rouse(batch->device, 0);
+			batch->awaits->rouse(batch->device, MEM_CALL_COMMIT);
 	} else {
 		/* run the work that other threads deferred while the lock was held */
 		link_run_deferred(&peer->link);
