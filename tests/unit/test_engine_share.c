@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GPU memory between two sessions of one host by reference: bytes, fall-back, leases, the end. */
 #include "runtime_refs.h"
+#include "engine/path/direct.h"
 #include "engine/path/share.h"
 #include "share_rig.h"
 #include "sys/crypto.h"
@@ -159,6 +160,133 @@ static void mapped_memory_needs_no_frame(void **state)
 		assert_int_equal(by_bulk(&pair, ops[i], 10), 0);
 		assert_int_equal(tcpx_request_cancel(pair.near.session, recv), TCPX_OK);
 		assert_int_equal(side_end(&pair.near, recv), TCPX_ERR_CANCELLED);
+	}
+	share_close(&pair);
+	share_writes = false;
+}
+
+/* A list whose remote memory is in two regions, the lower and the upper half of the far memory. */
+#define PIECES 1200u
+#define PIECE 10001u
+#define HALF (PIECES / 2 * PIECE)
+
+static tcpx_region upper_half(struct share_pair *pair)
+{
+	TCPX_OPTS(tcpx_region_opts, opts, .kind = TCPX_MEM_CUDA, .device = pair->far.device,
+		  .rights = TCPX_RIGHT_READ | TCPX_RIGHT_WRITE);
+	void *base = (void *)(uintptr_t)(pair->far.memory + HALF);
+	uint8_t token[TCPX_TOKEN_BYTES];
+	tcpx_region region, theirs;
+
+	assert_int_equal(tcpx_region_register(pair->far.session, base, HALF, &opts, &region),
+			 TCPX_OK);
+	assert_int_equal(tcpx_region_export(pair->far.session, region, token), TCPX_OK);
+	assert_int_equal(tcpx_region_import(pair->near.session, pair->near.peer, token,
+					    sizeof(token), &theirs),
+			 TCPX_OK);
+	return theirs;
+}
+
+/* Prepares the list until it is made at prepare: until both regions are mapped here. `want` gets
+ * the bytes that it moves, from `source`. */
+static tcpx_request list_prepare(struct share_pair *pair, enum tcpx_op op, tcpx_region upper,
+				 const uint8_t *source, uint8_t *want)
+{
+	struct engine_session *session = (struct engine_session *)pair->near.session;
+	tcpx_segment *list = calloc(PIECES, sizeof(*list));
+	bool read = op == TCPX_OP_READ, made = false;
+	tcpx_request request;
+
+	assert_non_null(list);
+	for (uint32_t i = 0; i < PIECES; i++) {
+		uint64_t to = (uint64_t)i * PIECE, from = (uint64_t)(PIECES - 1 - i) * PIECE;
+		uint64_t far = read ? from : to;
+
+		list[i] = (tcpx_segment){.local = pair->near.region,
+					 .local_offset = read ? to : from,
+					 .remote = far < HALF ? pair->theirs : upper,
+					 .remote_offset = far % HALF,
+					 .length = PIECE - 1};
+		memcpy(want + to, source + from, PIECE - 1);
+	}
+	for (;;) {
+		struct engine_request *engine;
+
+		assert_int_equal(tcpx_request_prepare(pair->near.session, pair->near.peer, op, list,
+						      PIECES, NULL, &request),
+				 TCPX_OK);
+		engine = handle_get(&session->requests, request.id);
+		made = engine->way.plan != NULL;
+		request_put(engine);
+		if (made)
+			break;
+		assert_int_equal(tcpx_request_post(pair->near.session, request), TCPX_OK);
+		assert_int_equal(side_end(&pair->near, request), TCPX_OK);
+	}
+	free(list);
+	return request;
+}
+
+/* As if the plan was for mappings at other addresses. */
+static void plan_shift(struct share_pair *pair, enum tcpx_op op, tcpx_request request)
+{
+	struct engine_session *session = (struct engine_session *)pair->near.session;
+	struct engine_request *engine = handle_get(&session->requests, request.id);
+	struct direct_plan *plan = engine->way.plan;
+
+	plan->bases[1]++;
+	for (uint32_t i = 0; i < PIECES; i++)
+		if (op == TCPX_OP_READ)
+			plan->sources[i]++;
+		else
+			plan->pieces[i].addr = (uint8_t *)plan->pieces[i].addr + 1;
+	request_put(engine);
+}
+
+/* A list is made when it is prepared, if the remote memory is mapped by then. The second post uses
+ * it again; one that is out of date is not used. */
+static void planned_list(struct share_pair *pair, enum tcpx_op op, tcpx_region upper, bool shifted)
+{
+	bool read = op == TCPX_OP_READ;
+	uint8_t *want = malloc(SHARE_BYTES), *got = malloc(SHARE_BYTES),
+		*source = malloc(SHARE_BYTES);
+	tcpx_request request;
+
+	assert_true(want && got && source);
+	share_pattern(source, 7);
+	share_pattern(want, 8);
+	request = list_prepare(pair, op, upper, source, want);
+	if (shifted)
+		plan_shift(pair, op, request);
+	for (int times = 0; times < 2; times++) {
+		side_fill(&pair->near, read ? 8 : 7);
+		far_asks(pair, 'f', read ? 7 : 8);
+		assert_int_equal(tcpx_request_post(pair->near.session, request), TCPX_OK);
+		assert_int_equal(tcpx_request_wait(pair->near.session, request, -1, NULL), TCPX_OK);
+		assert_int_equal(
+			fake.read(read ? pair->near.memory : pair->far.memory, got, SHARE_BYTES),
+			0);
+		assert_memory_equal(want, got, SHARE_BYTES);
+	}
+	tcpx_request_release(pair->near.session, request);
+	free(want);
+	free(got);
+	free(source);
+}
+
+static void a_list_is_made_at_prepare(void **state)
+{
+	static const enum tcpx_op ops[] = {TCPX_OP_READ, TCPX_OP_WRITE};
+	struct share_pair pair;
+	tcpx_region upper;
+
+	(void)state;
+	share_writes = true;
+	share_open(&pair, false, 0, 1);
+	upper = upper_half(&pair);
+	for (int i = 0; i < 2; i++) {
+		planned_list(&pair, ops[i], upper, false);
+		planned_list(&pair, ops[i], upper, true);
 	}
 	share_close(&pair);
 	share_writes = false;
@@ -547,6 +675,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_reader_is_told_its_own_key),
 		cmocka_unit_test(a_write_alone_takes_the_lane),
 		cmocka_unit_test(mapped_memory_needs_no_frame),
+		cmocka_unit_test(a_list_is_made_at_prepare),
 		cmocka_unit_test(many_transfers_share_the_window),
 		cmocka_unit_test(deregister_waits_for_the_reader),
 		cmocka_unit_test(deregister_unmaps_at_the_peer),

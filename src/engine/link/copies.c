@@ -55,6 +55,8 @@ void copies_free(struct stage_copies *copies)
 		free(part);
 		part = next;
 	}
+	if (copies->lent)
+		return;
 	if (copies->pieces != copies->inside)
 		free(copies->pieces);
 	if (copies->sources != copies->sources_inside)
@@ -268,6 +270,41 @@ tcpx_status copies_move_out(struct stage_copies *copies, const struct mem_region
 
 	return move_add(copies, region, NULL, within, (uintptr_t)(region->base + offset),
 			(void *)(uintptr_t)(base + to), length);
+}
+
+tcpx_status copies_move_list(struct stage_copies *copies, const struct mem_region *region,
+			     int within, struct mem_piece *pieces, uint64_t *sources,
+			     uint32_t npieces)
+{
+	copies->lent = true;
+	copies->pieces = pieces;
+	copies->sources = sources;
+	copies->cap = npieces;
+	while (copies->npieces < npieces) {
+		struct stage_part *part = copies_part_for(copies, region, false);
+		tcpx_status status =
+			part && part != &copies->first ? part_start(copies, false) : TCPX_OK;
+		uint32_t most;
+
+		if (!part)
+			return TCPX_ERR_NO_MEMORY;
+		if (status != TCPX_OK)
+			return status;
+		part->copy.slot = NULL;
+		part->copy.sources = &sources[copies->npieces];
+		part->copy.within = within;
+		copies->part_bytes = 0;
+		for (most = list_most(copies); copies->npieces < npieces && most--;) {
+			uint64_t length = pieces[copies->npieces++].length;
+
+			part->copy.npieces++;
+			copies->bytes += length;
+			copies->part_bytes += length;
+			if (copies->part_bytes >= MOVE_BYTES)
+				break;
+		}
+	}
+	return TCPX_OK;
 }
 
 bool copies_mapped(const struct mem_region *region, const struct mem_mapping *mapping)

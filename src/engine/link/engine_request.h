@@ -40,11 +40,12 @@ struct request_gone {
 	uint64_t base, offset;
 };
 
-/* How a request is sent. Used during the post, under link.lock. */
+/* How a request is sent. Used during the post, under link.lock, except `plan`. */
 struct request_way {
 	bool sends; /* the posting thread sends the first part of the request itself */
 	/* the copies, if this end copies the bytes itself (path/direct.h); else NULL */
 	struct engine_stage *direct;
+	struct direct_plan *plan; /* made when the request is prepared (path/direct.h); or NULL */
 };
 
 struct engine_request {

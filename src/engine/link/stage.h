@@ -30,6 +30,7 @@ struct stage_copies {
 	struct stage_part *waiting; /* the first part that is not started */
 	/* of moves: a part is started as soon as the next part begins */
 	bool eager;
+	bool lent; /* `pieces` and `sources` belong to the caller */
 	/* number of parts under way, plus 1 until copies_start() has started all */
 	_Atomic uint32_t left;
 	_Atomic int status; /* the first error */
@@ -59,6 +60,12 @@ tcpx_status copies_move(struct stage_copies *copies, const struct mem_region *re
 tcpx_status copies_move_out(struct stage_copies *copies, const struct mem_region *region,
 			    uint64_t offset, uint64_t length, struct mem_mapping *mapping,
 			    uint64_t to);
+/* Adds all moves, by the device of the region: from sources[i], an address, to pieces[i]. `within`
+ * is 1 if one may be within memory of the device. Starts all but the last part, so the caller holds
+ * no lock. The arrays must stay until done() is called. May return TCPX_ERR_NO_MEMORY. */
+tcpx_status copies_move_list(struct stage_copies *copies, const struct mem_region *region,
+			     int within, struct mem_piece *pieces, uint64_t *sources,
+			     uint32_t npieces);
 /* Returns whether the region's device can access the mapping already. May be called by any
  * thread. */
 bool copies_mapped(const struct mem_region *region, const struct mem_mapping *mapping);

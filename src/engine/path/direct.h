@@ -10,6 +10,19 @@
 
 #include "engine/link/engine.h"
 
+/* The copies of a long list, made when its request is prepared, so that a post only starts them.
+ * Valid while this end's GPU finds the peer's regions at the same addresses. */
+struct direct_plan {
+	size_t size; /* of the whole struct with its arrays, which the session's budget pays for */
+	struct mem_piece *pieces; /* for each segment: where its bytes go to */
+	uint64_t *sources;	  /* for each segment: the address where they are read */
+	uint64_t bases[];	  /* for each key of the request: the address of its region */
+};
+
+/* Called when a READ or WRITE of shared GPU memory was prepared, with no lock held. If its GPU will
+ * copy the bytes itself, wakes that GPU's thread and, for a long list, makes request->way.plan. */
+void direct_prepared(struct engine_request *request);
+void direct_plan_free(struct engine_request *request);
 /* Called when the path of a READ or WRITE is chosen, with link.lock held and peer->shared not NULL.
  * Returns true if this end can copy the bytes itself. Then request->way.direct holds a stage for
  * the copies, which are not made yet. */

@@ -290,15 +290,19 @@ void share_written(struct engine_chan *chan)
 
 void share_ahead(struct engine_request *request)
 {
+	enum tcpx_op op = request->xfer.op;
 	struct engine_peer *peer = request->peer;
 
-	if (!request->regions.count || !request->local.shares ||
-	    (request->xfer.op != TCPX_OP_WRITE && request->xfer.op != TCPX_OP_SEND))
+	if (!request->regions.count || !request->local.shares)
 		return;
-	link_lock(&peer->link);
-	if (share_chan(peer) && request->remote.shares)
-		(void)regions_ready(request); /* offers the regions that were not offered yet */
-	link_unlock(&peer->link);
+	if (op == TCPX_OP_WRITE || op == TCPX_OP_SEND) {
+		link_lock(&peer->link);
+		if (share_chan(peer) && request->remote.shares)
+			(void)regions_ready(request); /* offers those that were not offered yet */
+		link_unlock(&peer->link);
+	}
+	if (op == TCPX_OP_WRITE || op == TCPX_OP_READ)
+		direct_prepared(request);
 }
 
 tcpx_status share_serve(struct engine_peer *peer, struct core_resp *resp, const uint64_t *keys,

@@ -79,8 +79,8 @@ bool share_carries(struct engine_request *request);
 /* Called by the rx owner, with no lock held, for an arriving chunk of a WRITE. Offers the chunk's
  * destination, so that the peer can copy the bytes of later WRITEs itself (direct.h). */
 void share_written(struct engine_chan *chan);
-/* Called when a WRITE or SEND is prepared, with no lock held: offers its source, so that the peer
- * can map the source before the post. */
+/* Called when a request is prepared, with no lock held: offers the source of a WRITE or SEND, so
+ * that the peer can map it before the post, and prepares direct copies (direct.h). */
 void share_ahead(struct engine_request *request);
 /* Makes the answer to a READ go by reference if the reader requested that (`asked`), or returns
  * ERR_REMOTE if that is not possible. If not `asked`, only offers memory for later READs. The

@@ -139,6 +139,7 @@ void request_free(void *object)
 	struct engine_session *session = request->session;
 	struct engine_peer *peer = request->peer;
 
+	direct_plan_free(request);
 	segments_free(request);
 	free(request->notify);
 	request->notify = NULL;
