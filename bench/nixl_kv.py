@@ -11,6 +11,7 @@ Needs a NIXL in this Python (a released wheel, and numpy); GPU memory needs libc
 import argparse
 import ctypes
 import json
+import math
 import multiprocessing
 import os
 import statistics
@@ -50,6 +51,8 @@ def options():
                    help="rest before a request is made, which is posted at once [0]")
     p.add_argument("--requests", type=int, default=20, help="of each measurement [20]")
     p.add_argument("--repeat", type=int, default=5, help="repetitions [5]")
+    p.add_argument("--limit", type=float, default=math.inf, metavar="S",
+                   help="begin no repetition that would end later than after so many seconds")
     p.add_argument("--param", action="append", default=[], metavar="KEY=VALUE",
                    help="init parameter of TCPX")
     p.add_argument("--json", metavar="FILE", help="all values")
@@ -318,19 +321,19 @@ def text_of(key):
     return f"{op} {count} x {block >> 10} KiB"
 
 
-def tables(o, rows):
+def tables(o, rows, repetitions):
     """What --store keeps: times and rates of the requests, and times of the registration."""
     rest = f", after {o.gap_ms:g} ms of rest" if o.gap_ms else ""
     kept = {o.table: {
         "title": f"Paged KV cache through NIXL, {o.depth} in flight{rest}",
-        "repetitions": o.repeat,
+        "repetitions": repetitions,
         "columns": store.columns("request, path, backend", "GB/s", 2) +
                    store.columns("", "ms", 3)[1:] +
                    [{"name": "CPU of both ends", "unit": "s/GB", "digits": 2}],
         "rows": []},
         f"{o.table}-register": {
         "title": f"Registering {o.layers} tensors through NIXL, the slower end",
-        "repetitions": o.repeat,
+        "repetitions": repetitions,
         "columns": store.columns("path, backend", "ms", 1),
         "rows": []}}
     for (key, path, backend), values in sorted(rows.items()):
@@ -355,8 +358,10 @@ def main():
     largest = max(-(-count // o.layers) * block for block, count in shapes) * o.cache
     unit = max(block for block, _ in shapes)
     layer_bytes = -(-largest // unit) * unit
-    rows, failed, began = {}, 0, time.monotonic()
+    rows, failed, done, began = {}, 0, 0, time.monotonic()
     for repeat in range(o.repeat):
+        if (time.monotonic() - began) * (done + 1) > o.limit * done > 0:
+            break
         for path in o.path.split(","):
             for backend in o.backend.split(","):
                 got = in_process(initiator, o, path, backend, shapes, layer_bytes, repeat)
@@ -372,11 +377,12 @@ def main():
                 if rate:
                     rows.setdefault((("copy", block, count), "driver", "-"), []).append(
                         {"GBps": rate})
+        done += 1
     for (key, path, backend), values in sorted(rows.items()):
         told = "  ".join(f"{name} {spread([v[name] for v in values])}" for name in values[0])
         print(f"{text_of(key):22} {path:6} {backend:5} {told}", flush=True)
     if o.store:
-        store.keep(tables(o, rows))
+        store.keep(tables(o, rows, done))
     if o.json:
         with open(o.json, "w", encoding="utf-8") as file:
             json.dump([{"row": text_of(key), "path": path, "backend": backend, "values": values}
