@@ -364,7 +364,7 @@ def table(o, rows, shapes):
         columns += [{"name": f"{backend}{what}", "unit": "GB/s", "digits": 2}
                     for what in ("", " least", " most")]
     if len(backends) > 1:
-        columns.append({"name": "ratio of medians", "digits": 2})
+        columns.append({"name": " / ".join(backends[:2]), "digits": 2})
     lines = []
     for op in o.op.split(","):
         for block, count in shapes:

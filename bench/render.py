@@ -154,7 +154,7 @@ def gpu_plot(root):
     near = table_of(load(root, "2026-11-24-2xh100"), "nixl-gpu-local")
     panels = [svgplot.Panel("READ over TCP", "size of a transfer", "GB/s", [
         svgplot.Series("tcpx", operations(it, "TCPX")["READ"], 0),
-        svgplot.Series("UCX", operations(it, "UCX")["READ"], 1)], bytes_x=True),
+        svgplot.Series("UCX, its defaults", operations(it, "UCX")["READ"], 1)], bytes_x=True),
               svgplot.Panel("READ within the host (NVLink)", "size of a transfer", "GB/s", [
                   svgplot.Series("tcpx", operations(near, "TCPX")["READ"], 0),
                   svgplot.Series("UCX cuda_ipc, most", operations(near, "UCX most")["READ"], 1)],
