@@ -68,6 +68,47 @@ def test_the_sidecar_serves_the_workload():
     assert rxdm["env"][0]["value"] in theirs
 
 
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.name)
+def test_what_differs_is_marked(path):
+    """The images, the three numbers of hosts, and over plain TCP the interface and the GPUs."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    marked = "\n".join(line for pair in zip(["", *lines], lines) if "# change" in " ".join(pair)
+                       for line in pair[1:])
+    wanted = ["<", "completions: ", "parallelism: ", 'value: "2"']
+    if path.name == "tcp.yaml":
+        wanted += ["--bind, eth0", "nvidia.com/gpu"]
+    for word in wanted:
+        found = [line for line in lines if word in line]
+        assert found and all(line in marked for line in found), word
+
+
+def test_the_key_of_a_pod_that_is_not_root(tool, key, tmp_path):
+    """The guide's init container makes a key that is taken from a Secret that is refused."""
+    yaml = pytest.importorskip("yaml")
+    text = (TOP / "docs/guide/containers-kubernetes.md").read_text(encoding="utf-8")
+    pod = yaml.safe_load(re.search(r"```yaml\n(.*?)```", text, re.S)[1])
+    first, = pod["initContainers"]
+    volumes = {one["name"]: one for one in pod["volumes"]}
+    for mount in first["volumeMounts"]:
+        place = tmp_path / mount["mountPath"][1:]
+        place.mkdir(parents=True)
+        if "secret" in volumes[mount["name"]]: # a link into ..data, as a Secret is mounted
+            (place / "..data").mkdir()
+            (place / "..data/key").write_bytes(key.read_bytes())
+            (place / "..data/key").chmod(volumes[mount["name"]]["secret"]["defaultMode"])
+            (place / "key").symlink_to("..data/key")
+            secret = place / "key"
+        else:
+            copy = place / "key"
+    run = ("perf", "--loopback", "--size", "64K", "--iters", "4", "--key")
+    refused = tool(*run, secret)
+    assert refused.returncode == 1 and "others may use it" in refused.stderr
+    command = [word if word[0] != "/" else tmp_path / word[1:] for word in first["command"]]
+    subprocess.run(command, check=True)
+    assert copy.read_bytes() == key.read_bytes() and tool(*run, copy).returncode == 0
+    assert pod["securityContext"]["fsGroup"] == pod["securityContext"]["runAsGroup"]
+
+
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
 def test_scripts_use_options_that_are_there(tool, path):
     text = path.read_text(encoding="utf-8")
