@@ -162,6 +162,28 @@ def gpu_plot(root):
     return svgplot.draw("NIXL, GPU 0 to GPU 1, 2 × H100, one transfer at a time", panels)
 
 
+def requests(it, path, backend):
+    """[(bytes, ms)] of the rows of nixl_kv.py over a path, READs of blocks of 64 KiB."""
+    out = []
+    for row in it["rows"]:
+        found = re.fullmatch(rf"READ (\d+) × 64 KiB, {path}, {backend}", row[0])
+        if found:
+            out.append((int(found[1]) << 16, row[4]))
+    return sorted(out)
+
+
+def kv_plot(root):
+    it = table_of(load(root, "2026-11-28-2xh200"), "nixl-kv-cold")
+    panels = [svgplot.Panel(title, "bytes of a request", "ms", [
+        svgplot.Series("tcpx", requests(it, path, "TCPX"), 0),
+        svgplot.Series(theirs, requests(it, path, "UCX"), 1)], bytes_x=True, log_y=True)
+              for title, path, theirs in (("over TCP", "tcp", "UCX, its defaults"),
+                                          ("within the host (NVLink)", "same host",
+                                           "UCX cuda_ipc"))]
+    return svgplot.draw("A request of 64 KiB blocks after a rest, GPU 0 from GPU 1, 2 × H200",
+                        panels)
+
+
 def node_plot(root):
     document = load(root, "2026-11-23-2vcpu")
     panels = []
@@ -177,7 +199,7 @@ def node_plot(root):
 
 
 PLOTS = {"docs/performance/nixl-host.svg": nixl_plot, "docs/performance/nixl-gpu.svg": gpu_plot,
-         "docs/performance/node-cost.svg": node_plot}
+         "docs/performance/kv-cache.svg": kv_plot, "docs/performance/node-cost.svg": node_plot}
 
 
 def outputs(root):

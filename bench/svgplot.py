@@ -78,7 +78,9 @@ def one_panel(out, panel, left, top):
         out.append(f'<text x="{x0 - 6}" y="{at_y(value) + 4}" text-anchor="end">{value:g}</text>')
     out.append(f'<text x="{left + 4}" y="{top + 18}">{escape(panel.ylabel)}</text>')
     shown = xs if len(xs) <= 6 else xs[::2]
-    for value in shown:
+    for i, value in enumerate(shown):
+        if i and at_x(value) - at_x(shown[i - 1]) < 40: # the two texts would overlap
+            continue
         text = size_text(value) if panel.bytes_x else str(value)
         out.append(f'<text x="{at_x(value)}" y="{y0 + 17}" text-anchor="middle">{text}</text>')
     out.append(f'<text x="{(x0 + x1) // 2}" y="{y0 + 36}" text-anchor="middle">'

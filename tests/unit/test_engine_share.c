@@ -165,9 +165,10 @@ static void mapped_memory_needs_no_frame(void **state)
 	share_writes = false;
 }
 
-/* A list whose remote memory is in two regions, the lower and the upper half of the far memory. */
-#define PIECES 1200u
-#define PIECE 10001u
+/* A list whose remote memory is in two regions, the lower and the upper half of the far memory. Its
+ * pieces are not small: without kernels such a list would be staged. */
+#define PIECES 290u
+#define PIECE 70001u
 #define HALF (PIECES / 2 * PIECE)
 
 static tcpx_region upper_half(struct share_pair *pair)
