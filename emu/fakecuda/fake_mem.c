@@ -221,6 +221,7 @@ cuda_result fake_host_alloc(void **out, size_t bytes, unsigned flags)
 	if (range) {
 		range->host_flags = flags;
 		fake.live.host++;
+		fake.live.pinned_kib += (unsigned)(bytes >> 10);
 		*out = memory;
 		rc = CUDA_OK;
 	}
@@ -241,6 +242,7 @@ static cuda_result host_end(void *ptr, enum fake_kind kind, cuda_result otherwis
 	if (!range || range->kind != kind || range->base != (uintptr_t)ptr)
 		return otherwise;
 	*out_bytes = range->bytes;
+	fake.live.pinned_kib -= (unsigned)(range->bytes >> 10);
 	fake_range_remove(range);
 	return CUDA_OK;
 }
@@ -286,6 +288,7 @@ cuda_result fake_host_register(void *ptr, size_t bytes, unsigned flags)
 	if (!rc) {
 		range->host_flags = flags;
 		fake.live.registrations++;
+		fake.live.pinned_kib += (unsigned)(bytes >> 10);
 	}
 	pthread_mutex_unlock(&fake.lock);
 	return rc;

@@ -46,6 +46,9 @@ struct fakecuda_live {
 	unsigned streams, events, modules;
 	unsigned ipc; /* opened handles */
 	unsigned vmm; /* handles, mappings and reservations */
+	/* KiB of pinned host memory, in whole KiB of each allocation and registration; not part of
+	 * the sum */
+	unsigned pinned_kib;
 };
 
 /*

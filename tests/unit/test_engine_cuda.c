@@ -2,6 +2,7 @@
 /* Sessions with GPU memory over the stand-in driver: bytes, freed memory, what is let go. */
 #include <dirent.h>
 #include <malloc.h>
+#include <sched.h>
 
 #include "cuda_rig.h"
 #include <tcpx/tcpx.h>
@@ -113,6 +114,42 @@ static void freed_memory_is_refused_at_prepare(void **state)
 	assert_int_equal(fake.settle(0), 0);
 }
 
+static unsigned pinned_kib(void)
+{
+	struct fakecuda_live live;
+
+	(void)fake.live(&live);
+	return live.pinned_kib;
+}
+
+/* What tcpx(7) says is pinned for a GPU: two pools, and less than 2.5 MiB in addition. The first
+ * case, because the first session of a process fixes the size of its pools. */
+static void pinned_memory_is_bounded(void **state)
+{
+	enum { POOL_KIB = 16 << 10, MORE_KIB = 2560, GPUS = 2 };
+	cuda_ptr from = rig_alloc(0, BYTES), to = rig_alloc(1, BYTES);
+	const unsigned before = pinned_kib();
+	struct pair pair;
+	unsigned full;
+
+	(void)state;
+	assert_int_equal(tcpx_option_set("TCPX_STAGING_BYTES", "16M"), TCPX_OK);
+	pair_open(&pair, from, to);
+	while (pinned_kib() - before < GPUS * 2 * POOL_KIB) /* tcpx-pin pins most of the pools */
+		sched_yield();
+	for (int i = 0; i < 8; i++) {
+		assert_int_equal(pair_move(&pair, i % 2 ? TCPX_OP_WRITE : TCPX_OP_READ), TCPX_OK);
+		full = pinned_kib() - before;
+		assert_in_range(full, GPUS * 2 * POOL_KIB + 1,
+				GPUS * (2 * POOL_KIB + MORE_KIB) - 1);
+	}
+	pair_close(&pair);
+	rig_free(0, from);
+	rig_free(1, to);
+	assert_int_equal(fake.settle(0), 0);
+	assert_int_equal(pinned_kib(), before);
+}
+
 static unsigned descriptors(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -166,6 +203,7 @@ static void a_hundred_runs_leave_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(pinned_memory_is_bounded),
 		cmocka_unit_test(bytes_go_both_ways),
 		cmocka_unit_test(freed_memory_is_refused_at_prepare),
 		cmocka_unit_test(a_hundred_runs_leave_nothing),
