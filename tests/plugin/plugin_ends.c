@@ -4,11 +4,15 @@
 
 #include "plugin_rig.h"
 
+#include "engine/channel/chan_calls.h"
+#include "engine/link/comms_state.h"
+#include "engine/session/calls.h"
+
 #define SIZE (64u * MESSAGE)
 #define COUNT 6
 #define ROUNDS 4
 
-enum how { KILLED = 0, CLOSED, DEREGISTERED, CANCELLED, CANCELLED_EARLY };
+enum how { KILLED = 0, CLOSED, DEREGISTERED, CANCELLED, CANCELLED_EARLY, MALFORMED };
 
 struct end {
 	const char *name;
@@ -126,6 +130,67 @@ static void early(struct side *side)
 	side_close(side);
 }
 
+/* The only channel of messages, whose tx owner this thread becomes. */
+static struct engine_chan *enter_channel(struct engine_peer *peer)
+{
+	struct engine_chan *chan;
+
+	link_lock(&peer->link);
+	chan = peer->link.chan[peer->comms->first];
+	CHECK(chan);
+	chan_get(chan);
+	link_unlock(&peer->link);
+	while (!chan_tx_try(chan)) /* the hang guard ends it, and the next one */
+		sched_yield();
+	return chan;
+}
+
+/* The channel of messages fails with a broken protocol, which ends the peer, while a call is inside
+ * it. When the call has returned, the comms are closed, and what waited for them ends. */
+static void malformed(struct side *side)
+{
+	tcpx_event event = {.sz = sizeof(event)};
+	struct area mine, open;
+	tcpx_segment segment = {.length = SIZE};
+
+	side_env("TCPX_PLUGIN_CHANNELS", "1");
+	side_env("TCPXEMU_FAULT", side->index ? "" : "no-send:side=send:nth=3");
+	side_open(side, TCPXEMU);
+	side_connect(side, 1);
+	area_make(side, &mine, SIZE);
+	area_make(side, &open, SIZE);
+	area_swap(side, &open);
+	segment.local = mine.region;
+	segment.remote = open.remote;
+	if (!side->index) {
+		uint64_t before = side_stats().sent_messages;
+		tcpx_request request = side_start(side, TCPX_OP_WRITE, &segment, 1);
+		struct engine_peer *peer =
+			engine_peer_get((struct engine_session *)side->session, side->peer.id);
+		struct engine_chan *chan;
+
+		while (side_stats().sent_messages == before) /* a part is under way for good */
+			sched_yield();
+		chan = enter_channel(peer);
+		chan_fail(chan, TCPX_ERR_PROTOCOL, 0);
+		while (!atomic_load(&chan->stop.shutdown))
+			sched_yield();
+		chan_tx_leave(chan);
+		chan_put(chan);
+		peer_put(peer);
+		EXPECT(side_end(side, request), TCPX_ERR_PROTOCOL);
+		while (event.type != TCPX_EVENT_PEER_DOWN) { /* it comes after the request's end */
+			OK(tcpx_session_wait(side->session, LONG_NS));
+			OK(tcpx_session_event(side->session, &event));
+		}
+		CHECK_EQ(event.status, TCPX_ERR_PROTOCOL);
+	}
+	side_meet(side);
+	area_free(side, &mine);
+	area_free(side, &open);
+	side_close_broken(side);
+}
+
 static void run(struct side *side, void *arg)
 {
 	const struct end *end = arg;
@@ -135,6 +200,10 @@ static void run(struct side *side, void *arg)
 
 	if (end->how == CANCELLED_EARLY) {
 		early(side);
+		return;
+	}
+	if (end->how == MALFORMED) {
+		malformed(side);
 		return;
 	}
 	side->gpu = end->gpu;
@@ -183,6 +252,7 @@ int main(int argc, char **argv)
 		{"cancelled", CANCELLED, false},
 		{"cancelled_gpu", CANCELLED, true},
 		{"cancelled_early", CANCELLED_EARLY, false},
+		{"malformed", MALFORMED, false},
 	};
 
 	return side_main(run, ends, sizeof(ends) / sizeof(*ends), sizeof(*ends),

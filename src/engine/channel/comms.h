@@ -117,11 +117,11 @@ bool comms_stopped(struct engine_chan *chan, const char *why);
 void comms_lost_there(struct engine_peer *peer, uint32_t channel, const char *why);
 /* Whether the channel must not be dialled yet, after four losses in a row without data. */
 bool comms_rests(const struct engine_peer *peer, uint32_t channel);
-/* Closes the comms of a dead peer, whose channels are stopped. Comms whose channel has a call under
- * way are closed by comms_call_returned(). */
+/* Closes the comms of a dead peer, whose channels are stopped, except those with a pending call. */
 void comms_peer_dead(struct engine_peer *peer);
-/* Called if a call of a stopped channel is still under way. When it has returned, comms_stopped()
- * or, if the peer died, comms_call_returned() closes the comms. Only here `comms` may be NULL. */
+/* Called if a call of a stopped channel is still under way, and when it has returned. After that
+ * comms_stopped() or comms_peer_dead() closes the comms; if the peer died in between, the caller
+ * must call comms_close(). `comms` may be NULL. */
 void comms_call_pending(struct engine_comms *comms);
 void comms_call_returned(struct engine_comms *comms);
 /* At each heartbeat: fails channels that wait TCPX_MESSAGE_TIMEOUT_MS for an acknowledgement. */

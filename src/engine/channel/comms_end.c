@@ -345,13 +345,6 @@ bool comms_rests(const struct engine_peer *peer, uint32_t channel)
 	return slot && slot->rests_ns > clock_now_ns();
 }
 
-/* Undoes comms_call_pending(). Called when no call of the channel is under way any more. */
-static void comms_stay_end(struct engine_comms *comms)
-{
-	comms->peer->comms->staying -= comms->end.stays;
-	comms->end.stays = false;
-}
-
 bool comms_stopped(struct engine_chan *chan, const char *why)
 {
 	const struct net_ops *ops = chan->net->ops;
@@ -374,7 +367,6 @@ bool comms_stopped(struct engine_chan *chan, const char *why)
 	ops->info(chan->net, &info);
 	loss_count_barren(peer, slot, channel, &info.messages);
 	comms_slot_set(peer, channel, NULL);
-	comms_stay_end(comms);
 	if (info.stuck_ns > (uint64_t)peer->link.session->plugin->message_ns / 2) {
 		link_lock(&peer->link);
 		core_chan_stuck(&peer->link.core, channel, TCPX_ERR_CHANNEL_LOST);
@@ -418,8 +410,10 @@ void comms_call_pending(struct engine_comms *comms)
 
 void comms_call_returned(struct engine_comms *comms)
 {
-	comms_stay_end(comms);
-	comms_close(comms, false);
+	if (!comms)
+		return;
+	comms->end.stays = false;
+	comms->peer->comms->staying--;
 }
 
 void comms_peer_dead(struct engine_peer *peer)

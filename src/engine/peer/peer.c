@@ -109,8 +109,9 @@ void peer_release_dead_chan(struct engine_chan *chan)
 {
 	struct engine_chan *chans[CORE_CHANNELS_MAX] = {chan};
 
+	comms_call_returned(chan->comms);
 	if (chan->comms)
-		comms_call_returned(chan->comms);
+		comms_close(chan->comms, false);
 	hold_dead(chan->peer, chans);
 	chan_put(chan);
 }

@@ -116,10 +116,13 @@ static void channel_lost(struct engine_chan *chan)
 /* Called on the control thread when the last call inside a stopped channel has returned. */
 static void channel_quiesced(struct engine_chan *chan)
 {
-	if (chan->peer->died)
+	if (chan->peer->died) {
 		peer_release_dead_chan(chan);
-	else
-		channel_lost(chan);
+		return;
+	}
+	/* before channel_lost(), which may end the peer: comms_peer_dead() then closes the comms */
+	comms_call_returned(chan->comms);
+	channel_lost(chan);
 }
 
 /* Stops a channel that is lost. Control thread. */
