@@ -470,6 +470,17 @@ static int file_begin(int force_clock)
 	return 0;
 }
 
+/* Closes the file of a recorder that does not start. Keeps errno. */
+static void file_give_up(void)
+{
+	int err = errno;
+
+	if (rec.fd >= 0)
+		sys_fd_close(rec.fd);
+	rec.fd = -1;
+	errno = err;
+}
+
 /* Sets up the recorder and creates the file. Returns 0, or -1 with errno. */
 static int recorder_begin(const struct trace_recorder_opts *opts)
 {
@@ -503,6 +514,8 @@ int trace_recorder_open(const struct trace_recorder_opts *opts)
 			rc = file_begin(opts->force_clock);
 		if (!rc)
 			rc = writer_start();
+		if (rc)
+			file_give_up();
 		rec.opened = 1; /* there is no second attempt after a failure */
 		atomic_store_explicit(&trace_recorder_on, !rc, memory_order_release);
 	}

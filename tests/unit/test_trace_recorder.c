@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The recorder: nothing is lost without being counted, and nothing hurts the traced program. */
+#include "descriptors.h"
 #include "unit.h"
 
 #include <errno.h>
@@ -232,6 +233,20 @@ static int no_file_no_trace(void)
 	return 0;
 }
 
+/* A file without room for its header is closed again. */
+static int no_room_no_trace(void)
+{
+	struct rlimit limit = {.rlim_cur = 0, .rlim_max = RLIM_INFINITY};
+	struct trace_recorder_opts opts = {.path = path};
+	unsigned before = open_descriptors();
+
+	signal(SIGXFSZ, SIG_IGN);
+	MUST(!setrlimit(RLIMIT_FSIZE, &limit));
+	MUST(trace_recorder_open(&opts) && errno == EFBIG);
+	MUST(open_descriptors() == before);
+	return 0;
+}
+
 /* The recorder is a process's: each case has one. */
 #define CASE(name)                                                                                 \
 	static void case_##name(void **state)                                                      \
@@ -250,6 +265,7 @@ CASE(errno_is_kept)
 CASE(notes_and_clocks_are_there)
 CASE(an_existing_file_stays)
 CASE(no_file_no_trace)
+CASE(no_room_no_trace)
 
 int main(void)
 {
@@ -263,6 +279,7 @@ int main(void)
 		cmocka_unit_test(case_notes_and_clocks_are_there),
 		cmocka_unit_test(case_an_existing_file_stays),
 		cmocka_unit_test(case_no_file_no_trace),
+		cmocka_unit_test(case_no_room_no_trace),
 	};
 	int rc;
 
