@@ -43,11 +43,14 @@ static tcpx_status host_commit(struct mem_copy *copy)
 void *mem_slot_alloc(size_t bytes, uint32_t device)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	void *slot = NULL;
 
 	(void)device;
-	if (bytes > SIZE_MAX - page)
-		return NULL;
-	return aligned_alloc(page, (bytes + page - 1) & ~(page - 1));
+	if (bytes <= SIZE_MAX - page)
+		slot = aligned_alloc(page, (bytes + page - 1) & ~(page - 1));
+	if (!slot)
+		error_set(TCPX_ERR_NO_MEMORY, 0, "slots of %zu bytes", bytes);
+	return slot;
 }
 
 void mem_slot_free(void *slot, size_t bytes, uint32_t device)

@@ -110,7 +110,7 @@ struct mem_kind {
 	void (*rouse)(uint32_t device, enum mem_call what);
 	/* Returns 1 if devices are in use, and each moves small pieces as fast as large ones. */
 	int (*moves_lists)(void);
-	/* Allocates memory for slots of this kind, pinned if needed; `slot_free` releases it. */
+	/* Allocates memory for slots, pinned if needed. Returns NULL (last error) on failure. */
 	void *(*slot_alloc)(size_t bytes, uint32_t device);
 	void (*slot_free)(void *slot, size_t bytes, uint32_t device);
 	/* Releases a slot after the last session closed, directly before `stop`. The memory is

@@ -162,7 +162,8 @@ static int part_compare(const void *a, const void *b)
 	return one->addr < two->addr ? -1 : one->addr > two->addr;
 }
 
-/* Allocates the next part, and adds its memory to the free slots. Slow. */
+/* Allocates the next part, and adds its memory to the free slots. Returns the error of slot_alloc
+ * on failure. Slow. */
 static tcpx_status pool_grow(struct mem_staging *pool)
 {
 	uint8_t *addr = pool->kind->slot_alloc(PART_BYTES, pool->device);

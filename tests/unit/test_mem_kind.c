@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/error.h"
 #include "parts/slow.h"
 #include "sys/futex.h"
 
@@ -175,7 +176,9 @@ static void slots_are_page_aligned(void **state)
 	assert_int_equal((uintptr_t)slot % 4096, 0);
 	memset(slot, 1, 100000);
 	kind->slot_free(slot, 100000, 0);
+	(void)error_set(TCPX_ERR_TIMED_OUT, 0, "another error, from before");
 	assert_null(kind->slot_alloc(SIZE_MAX, 0));
+	assert_int_equal(error_last()->status, TCPX_ERR_NO_MEMORY);
 }
 
 int main(void)
