@@ -14,6 +14,7 @@
 struct leg {
 	struct ctl_race *race;
 	struct ctl_dial *dial; /* NULL if not dialled yet, or ended */
+	int64_t begun_ns;      /* when the dial began */
 };
 
 struct ctl_race {
@@ -101,6 +102,7 @@ static void on_route_dialled(void *arg, tcpx_status status, int err, const struc
  * send their proof. */
 static tcpx_status on_answer_proven(void *arg, const struct wire_hello *answer)
 {
+	int64_t now_ns = clock_now_ns();
 	struct leg *leg = arg;
 	struct ctl_race *race = leg->race;
 	tcpx_status status = race->opts.agree ? race->opts.agree(race->arg, answer) : TCPX_OK;
@@ -117,7 +119,9 @@ static tcpx_status on_answer_proven(void *arg, const struct wire_hello *answer)
 		ctl_dial_cancel(other->dial);
 		other->dial = NULL;
 		race->running--;
-		report_missed(race, i, TCPX_ERR_TIMED_OUT, 0);
+		/* a dial that began later than that tells nothing about its route */
+		if (now_ns - other->begun_ns >= race->opts.head_start_ns)
+			report_missed(race, i, TCPX_ERR_TIMED_OUT, 0);
 	}
 	return TCPX_OK;
 }
@@ -128,9 +132,11 @@ static bool race_begin_next(struct ctl_race *race)
 	while (race->next < race->opts.count) {
 		unsigned route = race->next++;
 		struct leg *leg = &race->legs[route];
-		tcpx_status status = ctl_dial_start(race->loop, &race->routes[route],
-						    on_route_dialled, leg, &leg->dial);
+		tcpx_status status;
 
+		leg->begun_ns = clock_now_ns();
+		status = ctl_dial_start(race->loop, &race->routes[route], on_route_dialled, leg,
+					&leg->dial);
 		if (status == TCPX_OK) {
 			race->running++;
 			if (race->next < race->opts.count)

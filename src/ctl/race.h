@@ -21,7 +21,7 @@ struct ctl_race_opts {
 	 * ERR_EXISTS ends the race; any other error ends only this route. */
 	tcpx_status (*agree)(void *arg, const struct wire_hello *answer);
 	/* May be NULL. Called for each route that failed, except with ERR_EXISTS, and for each that
-	 * was being dialled when another one won (TIMED_OUT). */
+	 * had been dialled for head_start_ns or longer when another one won (TIMED_OUT). */
 	void (*missed)(void *arg, unsigned route, tcpx_status status, int err);
 	/* Called with the result, like `done` of ctl_dial_start(); `route` is the index in
 	 * `routes`. If all routes failed, reports the most specific failure, such as a refusal

@@ -2,10 +2,25 @@
 /* Several routes to one peer: when each is dialled, which is taken, what is told of the others. */
 #include "ctl_rig.h"
 
+#include <poll.h>
+
 #include "ctl/race.h"
 #include "sys/sock.h"
 
 #define WAYS 4
+
+/* Added to the clock, which no test waits for. */
+static int64_t skipped_ns;
+
+int __real_clock_gettime(clockid_t id, struct timespec *out);
+int __wrap_clock_gettime(clockid_t id, struct timespec *out);
+int __wrap_clock_gettime(clockid_t id, struct timespec *out)
+{
+	int rc = __real_clock_gettime(id, out);
+
+	out->tv_sec += skipped_ns / CLOCK_S_NS;
+	return rc;
+}
 
 struct outcome {
 	struct rig *rig;
@@ -106,6 +121,37 @@ static void overtaken(void **state)
 	assert_int_equal(out.missed[1], TCPX_OK);
 	close(out.fd);
 	close(silent);
+	rig_close(&rig);
+}
+
+/* A route is proven just after the next one was begun, which had not its time: nothing is told of
+ * that one. */
+static void overtaken_early(void **state)
+{
+	const int64_t head_start_ns = 1000 * CLOCK_S_NS;
+	struct rig rig, slow;
+	struct outcome out = {.rig = &rig};
+	struct ctl_dial_opts routes[2];
+	struct pollfd begun = {.events = POLLIN};
+
+	(void)state;
+	rig_open(&rig, "127.0.0.1");
+	rig_open(&slow, "127.0.0.1"); /* says nothing before its loop has a round */
+	routes[0] = routes[1] = rig_opts(&slow);
+	begun.fd = mute(&rig, &routes[1].remote);
+	routes[0].deadline_ns = routes[1].deadline_ns += 2 * head_start_ns;
+	start(&out, routes, 2, head_start_ns);
+	sys_loop_round(&rig.loop, 0);
+	assert_int_equal(poll(&begun, 1, 0), 0);
+	skipped_ns += head_start_ns;
+	RIG_UNTIL(&rig, poll(&begun, 1, 0) == 1);
+	RIG_UNTIL(&rig, (sys_loop_round(&slow.loop, 0), out.ndone));
+	assert_int_equal(out.status, TCPX_OK);
+	assert_int_equal(out.route, 0);
+	assert_int_equal(out.missed[1], TCPX_OK);
+	close(out.fd);
+	close(begun.fd);
+	rig_close(&slow);
 	rig_close(&rig);
 }
 
@@ -221,9 +267,10 @@ static void cancelled(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(overtaken),	  cmocka_unit_test(one_is_proven),
-		cmocka_unit_test(all_fail),	  cmocka_unit_test(linked_already),
-		cmocka_unit_test(none_can_begin), cmocka_unit_test(cancelled),
+		cmocka_unit_test(overtaken),	   cmocka_unit_test(one_is_proven),
+		cmocka_unit_test(all_fail),	   cmocka_unit_test(linked_already),
+		cmocka_unit_test(none_can_begin),  cmocka_unit_test(cancelled),
+		cmocka_unit_test(overtaken_early),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,8 +70,8 @@ static void dial_channel_missed(void *arg, unsigned at, tcpx_status status, int 
 }
 
 /* Called when a route, over rail `taken`, led to the peer. Marks that rail as working. The rails of
- * routes that failed or were slower in this dial are marked as dead; so is the channel's own rail
- * if it has no carrier. */
+ * routes that failed, or had no answer after the head start and were overtaken, are marked as dead;
+ * so is the channel's own rail if it has no carrier. */
 static void dial_judge_rails(const struct peer_dial *dial, uint32_t taken)
 {
 	struct engine_peer *peer = dial->peer;
