@@ -41,7 +41,7 @@ struct engine_session {
 	struct handles peers, requests, imports;
 	struct list_node peer_list; /* the session's peers; under lock */
 	struct session_listen listen;
-	bool closing;
+	_Atomic bool closing; /* the session is being closed; set by the control thread */
 	/* entry in runtime.sessions (control thread), after the close in runtime.late */
 	struct list_node node;
 	struct session_deadline deadline;

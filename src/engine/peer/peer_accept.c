@@ -134,7 +134,7 @@ static void accept_answer(void *arg, const struct wire_hello *dial,
 	answer->auth = dial->auth;
 	answer->channel = dial->channel;
 	answer->epoch = dial->epoch;
-	if (session->closing) {
+	if (atomic_load(&session->closing)) {
 		answer->status = -TCPX_ERR_REFUSED;
 		return;
 	}

@@ -50,7 +50,7 @@ static bool note_there(void *arg)
 	bool there;
 
 	pthread_mutex_lock(&session->queue.lock);
-	there = !list_empty(&session->queue.notes) || session->closing;
+	there = !list_empty(&session->queue.notes) || atomic_load(&session->closing);
 	pthread_mutex_unlock(&session->queue.lock);
 	return there;
 }

@@ -224,7 +224,7 @@ static void session_close_run(void *arg)
 {
 	struct engine_session *session = arg;
 
-	session->closing = true;
+	atomic_store(&session->closing, true);
 	list_remove(&session->node);
 	if (session->flags & TCPX_SESSION_BUSY_POLL)
 		atomic_fetch_sub(&mem_busy_sessions, 1);
