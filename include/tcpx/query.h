@@ -176,8 +176,9 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_counters(tcpx_session *session
 							   tcpx_counters *out_counters);
 
 /** Returns what keeps strangers out of the session: "loopback" (it is bound only there), "key" (a
- * key file), "secret" (that of its connection info) or "insecure" (nothing). Returns "closed" if
- * the session is NULL, closed or of a parent process. Never NULL. @threads any. */
+ * key file), "secret" (that of its connection info; always so with TCPX_SESSION_INFO_ONLY) or
+ * "insecure" (nothing). Returns "closed" if the session is NULL, closed or of a parent process.
+ * Never NULL. @threads any. */
 TCPX_API const char *tcpx_session_trust(tcpx_session *session);
 
 /** Writes the session's own public key, 64 hex digits and a NUL; "" without a crypto library. A

