@@ -2,6 +2,7 @@
 /* The values of all options, read once from the environment and checked against the table in
  * config.h. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,10 @@ static const struct config_row rows[] = {
 #undef CONFIG_ROW
 };
 
-static struct config_value values[CONFIG_IDS];
+static struct config_value values[CONFIG_IDS]; /* those of the environment */
+/* The values in force. What these point to does not change and is not freed, because any thread may
+ * read it while another one sets the option. */
+static const struct config_value *_Atomic current[CONFIG_IDS];
 static char ranges[CONFIG_IDS][48]; /* texts that config_range() returns */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -257,29 +261,31 @@ static void warn_if_wrong(unsigned i)
 			 *default_text ? default_text : "(empty)");
 }
 
-/* Returns a copy of the text that is never freed, because a caller of config_text() may keep the
- * pointer. Returns NULL if there is no memory. */
-static const char *keep_forever(const char *text)
+/* Returns a value with a copy of the text, and otherwise empty. It is never freed, because a caller
+ * of config_value() or config_text() may keep the pointer. Returns NULL if there is no memory. */
+static struct config_value *keep_forever(const char *text)
 {
 	static struct kept {
 		struct kept *next;
+		struct config_value value;
 		char text[];
 	} * all;
 	size_t bytes = strlen(text) + 1;
-	struct kept *one = malloc(sizeof(*one) + bytes);
+	struct kept *one = calloc(1, sizeof(*one) + bytes);
 
 	if (!one)
 		return NULL;
 	memcpy(one->text, text, bytes);
+	one->value.text = one->text;
 	one->next = all;
 	all = one;
-	return one->text;
+	return &one->value;
 }
 
 static void load_environment(void)
 {
 	for (unsigned i = 0; i < CONFIG_IDS; i++) {
-		const char *copy;
+		const struct config_value *copy;
 
 		range_make(i);
 		config_resolve(&rows[i], get_environment, &values[i]);
@@ -287,7 +293,7 @@ static void load_environment(void)
 			continue;
 		copy = keep_forever(values[i].text); /* the environment may change later */
 		if (copy) {
-			values[i].text = copy;
+			values[i].text = copy->text;
 		} else {
 			values[i].text = rows[i].default_text;
 			values[i].source = CONFIG_DEFAULT;
@@ -300,6 +306,7 @@ static void load_environment(void)
 	for (unsigned i = 0; i < CONFIG_IDS; i++) {
 		warn_if_wrong(i);
 		values[i].wrong = values[i].wrong_text = NULL;
+		atomic_store_explicit(&current[i], &values[i], memory_order_release);
 	}
 }
 
@@ -324,29 +331,32 @@ static tcpx_status check_value(unsigned i, const char **inout_text, uint64_t *ou
 static bool same_value(unsigned i, const char *text, uint64_t number)
 {
 	if (rows[i].type == CONFIG_TEXT || rows[i].type == CONFIG_PATH)
-		return !strcmp(text, values[i].text);
-	return number == values[i].u64;
+		return !strcmp(text, config_text((enum config_id)i));
+	return number == config_u64((enum config_id)i);
 }
 
 static tcpx_status set_value(unsigned i, const char *text)
 {
-	struct config_value value = {.source = CONFIG_SET};
-	tcpx_status status = check_value(i, &text, &value.u64);
+	struct config_value *value;
+	uint64_t number;
+	tcpx_status status = check_value(i, &text, &number);
 
-	if (status != TCPX_OK || same_value(i, text, value.u64))
+	if (status != TCPX_OK || same_value(i, text, number))
 		return status;
 	if (fixed) {
 		error_set(TCPX_ERR_STATE, 0, "%s is already %.60s in this process, not %.60s",
-			  rows[i].name, values[i].text, text);
+			  rows[i].name, config_text((enum config_id)i), text);
 		return error_next("it applies to all sessions of the process: set it before the "
 				  "first one is opened");
 	}
-	value.text = keep_forever(text);
-	if (!value.text)
+	value = keep_forever(text);
+	if (!value)
 		return error_set(TCPX_ERR_NO_MEMORY, 0, "option %s", rows[i].name);
-	values[i] = value;
+	value->u64 = number;
+	value->source = CONFIG_SET;
+	atomic_store_explicit(&current[i], value, memory_order_release);
 	if (i == CONFIG_LOG)
-		log_level_set((int)value.u64);
+		log_level_set((int)number);
 	return TCPX_OK;
 }
 
@@ -399,7 +409,7 @@ void config_fix(void)
 const struct config_value *config_value(enum config_id id)
 {
 	pthread_once(&once, load_environment);
-	return &values[id];
+	return atomic_load_explicit(&current[id], memory_order_acquire);
 }
 
 uint64_t config_u64(enum config_id id)

@@ -224,7 +224,8 @@ struct config_value {
 
 /* Return the value in force in this process: the one that config_set() set last, otherwise the one
  * from the environment, otherwise the default. The first access to any option reads the
- * environment; later changes of the environment are ignored. Any thread. */
+ * environment; later changes of the environment are ignored. The struct or text that a pointer
+ * leads to never changes; config_set() makes another one. Any thread. */
 uint64_t config_u64(enum config_id id);
 int config_bool(enum config_id id);
 const char *config_text(enum config_id id); /* never NULL; "" if unset and without a default */
@@ -238,7 +239,7 @@ tcpx_status config_set(const char *name, const char *text);
  * config_set() does, whether config_fix() was called or not. *out_u64 becomes what config_u64()
  * would return. */
 tcpx_status config_check(const char *name, const char *text, uint64_t *out_u64);
-/* After this call config_set() refuses every change, so values can be read without a lock. */
+/* After this call config_set() refuses every change. */
 void config_fix(void);
 
 const struct config_row *config_row(unsigned index); /* NULL if there is no such row */

@@ -2,6 +2,8 @@
 /* Options: which name wins, what is refused and how it is said, which names are known. */
 #include "unit.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -276,6 +278,45 @@ static void the_environment_is_read_once(void **state)
 	assert_int_equal(in_child(child), 0);
 }
 
+#define SETS 5000
+
+static _Atomic int all_set;
+
+/* Reads until all is set; returns NULL if each value that was read is whole. */
+static void *read_chunk(void *arg)
+{
+	do {
+		const struct config_value *value = config_value(CONFIG_CHUNK_BYTES);
+
+		if (value->source == CONFIG_SET && value->u64 != strtoull(value->text, NULL, 10))
+			return arg;
+	} while (!atomic_load(&all_set));
+	return NULL;
+}
+
+/* A value that somebody reads stays as it is while another thread sets the option. */
+static void a_value_that_was_read_stays(void **state)
+{
+	const char *const texts[] = {"65536", "131072"};
+	const struct config_value *before;
+	pthread_t thread;
+	void *torn;
+
+	(void)state;
+	assert_int_equal(config_set("TCPX_CHUNK_BYTES", texts[0]), TCPX_OK);
+	before = config_value(CONFIG_CHUNK_BYTES);
+	assert_int_equal(pthread_create(&thread, NULL, read_chunk, (void *)texts), 0);
+	for (int i = 1; i < SETS; i++)
+		assert_int_equal(config_set("TCPX_CHUNK_BYTES", texts[i % 2]), TCPX_OK);
+	atomic_store(&all_set, 1);
+	assert_int_equal(pthread_join(thread, &torn), 0);
+	assert_null(torn);
+	assert_int_equal(config_u64(CONFIG_CHUNK_BYTES), 131072);
+	assert_int_equal(before->u64, 65536);
+	assert_string_equal(before->text, "65536");
+	assert_int_equal(config_set("TCPX_CHUNK_BYTES", ""), TCPX_OK);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -286,6 +327,7 @@ int main(void)
 		cmocka_unit_test(wrong_values_leave_the_default),
 		cmocka_unit_test(limits_themselves_are_right),
 		cmocka_unit_test(typing_errors_find_their_name),
+		cmocka_unit_test(a_value_that_was_read_stays),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
