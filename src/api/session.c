@@ -269,7 +269,7 @@ tcpx_status tcpx_session_counters(tcpx_session *session, tcpx_counters *out_coun
 	tcpx_counters counters = {.sz = sizeof(counters)};
 
 	API_ENTER(session);
-	API_OUT(tcpx_counters, out_counters, tx_bytes); /* accepts a struct of one counter, too */
+	API_OUT(tcpx_counters, out_counters, carrier_losses);
 	engine_counters(api_session(session), &counters);
 	api_out_write(out_counters, &counters, sizeof(counters));
 	return TCPX_OK;

@@ -212,18 +212,21 @@ static void case_output_sizes(struct env *env)
 	struct {
 		tcpx_counters c;
 		uint8_t more[16];
-	} newer = {.c.sz = sizeof(newer)}, older = {.c.sz = offsetof(tcpx_counters, rx_bytes)};
+	} newer = {.c.sz = sizeof(newer)}, older = {.c.sz = offsetof(tcpx_counters, peers_failed)};
 	struct {
 		tcpx_peer_info i;
 		uint8_t more[16];
 	} info = {.i.sz = sizeof(info)}, none = {.i.sz = 0};
 
 	memset(newer.more, 9, sizeof(newer.more));
-	memset(&older.c.rx_bytes, 7, sizeof(older.c.rx_bytes));
+	memset(&older.c.peers_failed, 7, sizeof(older.c.peers_failed));
 	OK(tcpx_session_counters(env->session, &newer.c));
 	CHECK_EQ(newer.c.peers_up, 1);
 	OK(tcpx_session_counters(env->session, &older.c)); /* fills what the caller knows */
-	CHECK_EQ(byte_check(&older.c.rx_bytes, sizeof(older.c.rx_bytes), 7), -1);
+	CHECK_EQ(byte_check(&older.c.peers_failed, sizeof(older.c.peers_failed), 7), -1);
+	CHECK_EQ(older.c.peers_up, 1);
+	older.c.sz--; /* no version is that small */
+	EXPECT(tcpx_session_counters(env->session, &older.c), TCPX_ERR_INVALID);
 	none.i.sz = 0;
 	EXPECT(tcpx_peer_query(env->session, env->peer, &none.i), TCPX_ERR_INVALID);
 	OK(tcpx_peer_query(env->session, env->peer, &info.i));
