@@ -221,6 +221,39 @@ static void strangers_are_thrown_out(void **state)
 	door_close(&door);
 }
 
+static char said[256];
+
+static void keep_line(void *arg, enum tcpx_log_level level, const char *line)
+{
+	(void)arg;
+	if (level == TCPX_LOG_WARN)
+		snprintf(said, sizeof(said), "%s", line);
+}
+
+/* A hello that is refused is not said to be missing. */
+static void why_strangers_are_thrown_out(void **state)
+{
+	struct local_hello hello = {
+		.magic = LOCAL_MAGIC, .version = LOCAL_VERSION + 1, .ring_bytes = RING};
+	struct door door;
+	int stranger;
+
+	(void)state;
+	log_sink_set(keep_line, NULL, TCPX_LOG_WARN);
+	door_open(&door);
+	stranger = knock(&door);
+	show(stranger, &hello, sizeof(hello), NULL, 0);
+	until_thrown_out(&door, stranger);
+	assert_non_null(strstr(said, "connection dropped: its hello is of another version"));
+	stranger = knock(&door);
+	show(stranger, &hello, sizeof(hello) - 1, NULL, 0);
+	shutdown(stranger, SHUT_WR);
+	until_thrown_out(&door, stranger);
+	assert_non_null(strstr(said, "connection dropped: it ended before its hello"));
+	door_close(&door);
+	log_sink_set(NULL, NULL, TCPX_LOG_WARN);
+}
+
 /* More descriptors than asked for, in every piece of a hello that comes byte by byte. */
 static void hello_in_pieces_with_many_fds(void **state)
 {
@@ -291,6 +324,7 @@ int main(void)
 		cmocka_unit_test(taken_dial_is_a_channel),
 		cmocka_unit_test(refused_dial_is_told),
 		cmocka_unit_test(strangers_are_thrown_out),
+		cmocka_unit_test(why_strangers_are_thrown_out),
 		cmocka_unit_test(hello_in_pieces_with_many_fds),
 		cmocka_unit_test(killed_peer_is_reset_after_its_bytes),
 	};

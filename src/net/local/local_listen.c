@@ -86,11 +86,11 @@ static void guest_close(struct guest *guest)
 	free(guest);
 }
 
-/* Closes a guest whose hello is not used, and logs the reason `why`. */
+/* Closes a guest whose hello has not come or is refused, and logs the reason `why`. */
 static void guest_drop(struct guest *guest, const char *why)
 {
 	if (log_allow(&guest->listener->limit, 5))
-		LOG_WARN("local: connection dropped before its hello: %s", why);
+		LOG_WARN("local: connection dropped: %s", why);
 	guest_close(guest);
 }
 
@@ -113,11 +113,11 @@ static int guest_read(struct guest *guest)
 static const char *hello_fault(const struct guest *guest)
 {
 	if (guest->hello.magic != LOCAL_MAGIC)
-		return "not a tcpx hello";
+		return "it sent something else than a tcpx hello";
 	if (guest->hello.version != LOCAL_VERSION)
-		return "another version";
+		return "its hello is of another version";
 	if (guest->memfd < 0)
-		return "no memory passed";
+		return "its hello passed no memory";
 	return NULL;
 }
 
@@ -158,7 +158,7 @@ static void guest_arrive(struct guest *guest)
 	if (!fault && !ops->expected(arg, guest->hello.nonce))
 		fault = "it is not expected";
 	if (!fault && local_map_import(guest->memfd, guest->hello.ring_bytes, &map))
-		fault = "memory of a wrong shape";
+		fault = "its hello passed memory of a wrong shape";
 	if (!fault && local_chan_create(guest->watch.fd, map, guest->hello.ring_bytes, 1, &chan)) {
 		local_map_put(map);
 		fault = "out of memory";
@@ -191,7 +191,7 @@ static void guest_ready(struct sys_watch *watch, uint32_t events)
 	else if (rc > 0)
 		guest_arrive(guest);
 	else if (rc < 0)
-		guest_drop(guest, "the connection ended");
+		guest_drop(guest, "it ended before its hello was complete");
 }
 
 /* Returns the oldest guest of the process that has the most guests. */
