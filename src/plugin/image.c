@@ -150,7 +150,6 @@ static tcpx_status find_table(struct net_plugin *plugin)
 			  plugin->log.file, missing);
 		return error_next("use a plugin whose table is complete");
 	}
-	net_traced_wrap(plugin);
 	return TCPX_OK;
 }
 
@@ -283,6 +282,7 @@ static tcpx_status image_load(const struct net_plugin_opts *opts, const char *pa
 		plugin_free(plugin);
 		return status;
 	}
+	net_traced_wrap(plugin); /* plugin_free() does not undo it */
 	plugin->slot = images.slots++;
 	image_keep(plugin);
 	*out_plugin = plugin;

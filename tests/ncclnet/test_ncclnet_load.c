@@ -203,6 +203,45 @@ static void somebody_elses(void **state)
 	assert_int_equal(in_child(shared_in_child), 0);
 }
 
+#define IMAGES_MAX 32
+
+static int wraps;
+
+void __real_net_traced_wrap(struct net_plugin *plugin);
+void __wrap_net_traced_wrap(struct net_plugin *plugin);
+void __wrap_net_traced_wrap(struct net_plugin *plugin)
+{
+	wraps++;
+	__real_net_traced_wrap(plugin);
+}
+
+/* One plugin too many is refused, and nothing is made for it that stays. */
+static int too_many_in_child(void)
+{
+	char place[] = "/tmp/ncclnet-XXXXXX", path[64];
+	tcpx_status status = TCPX_OK;
+	int count = 0;
+
+	if (!mkdtemp(place))
+		return 1;
+	for (; count <= IMAGES_MAX && status == TCPX_OK; count++) {
+		snprintf(path, sizeof(path), "%s/fake-net-%d.so", place, count);
+		copy_file(RIG_FAKE("v7"), path);
+		status = try_get(path);
+		unlink(path);
+	}
+	rmdir(place);
+	if (status != TCPX_ERR_LIMIT || count != IMAGES_MAX + 1)
+		return 2;
+	return wraps == IMAGES_MAX ? 0 : 3;
+}
+
+static void too_many(void **state)
+{
+	(void)state;
+	assert_int_equal(in_child(too_many_in_child), 0);
+}
+
 static int get_in_child(void)
 {
 	struct net_plugin *plugin;
@@ -263,12 +302,13 @@ static void asked_before_start(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(somebody_elses), /* before there are plugins */
-		cmocka_unit_test(every_version),    cmocka_unit_test(started_once),
-		cmocka_unit_test(wrong_path),	    cmocka_unit_test(no_table),
-		cmocka_unit_test(not_what_it_says), cmocka_unit_test(init_fails),
-		cmocka_unit_test(no_devices),	    cmocka_unit_test(init_blocks),
-		cmocka_unit_test(not_in_a_child),   cmocka_unit_test(asked_before_start),
+		cmocka_unit_test(somebody_elses), /* before there are plugins, and the next one */
+		cmocka_unit_test(too_many),	      cmocka_unit_test(every_version),
+		cmocka_unit_test(started_once),	      cmocka_unit_test(wrong_path),
+		cmocka_unit_test(no_table),	      cmocka_unit_test(not_what_it_says),
+		cmocka_unit_test(init_fails),	      cmocka_unit_test(no_devices),
+		cmocka_unit_test(init_blocks),	      cmocka_unit_test(not_in_a_child),
+		cmocka_unit_test(asked_before_start),
 	};
 
 	if (sys_fork_init())
