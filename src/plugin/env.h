@@ -47,7 +47,9 @@ const struct gpudirect_var *gpudirect_var(unsigned index); /* NULL past the last
 /* A NIC to use. */
 struct gpudirect_nic {
 	const char *name;
-	const char *cpus; /* CPUs of its NUMA node, "0-51,104-155", or NULL if not known */
+	/* CPUs of its NUMA node, "0-51,104-155"; "" if none of the node are known; NULL if the node
+	 * is not known */
+	const char *cpus;
 	int numa;     /* number of its NUMA node, GPUDIRECT_NUMA_NONE or GPUDIRECT_NUMA_UNTOLD */
 	unsigned mtu; /* 0 if not known */
 };

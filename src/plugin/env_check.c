@@ -345,6 +345,25 @@ static void check_lone_cpus(struct check *c, const struct gpudirect_nic *nic, co
 	       name, value);
 }
 
+/* Reports a NIC of whose NUMA node no CPUs are known, such as a node of memory alone, if a variable
+ * of bindings is not set. There are no CPUs to bind the NIC to, so the advice is another node. */
+static void check_no_cpus(struct check *c, const struct gpudirect_nic *nic)
+{
+	const char *missing = !check_get(c, G "TX_BINDINGS")   ? G "TX_BINDINGS"
+			      : !check_get(c, G "RX_BINDINGS") ? G "RX_BINDINGS"
+							       : NULL;
+	struct gpudirect_problem *p;
+
+	if (!missing)
+		return;
+	p = check_problem(c, 1,
+			  "NUMA node %d of %s has no known CPUs, and %s is not set; the plugin "
+			  "would divide by 0",
+			  nic->numa, nic->name, missing);
+	snprintf(p->fix, sizeof(p->fix), "echo %d > /sys/class/net/%s/device/numa_node",
+		 nic->numa ? 0 : 1, nic->name);
+}
+
 /* Reports NICs whose NUMA node makes the plugin crash. For a NIC without a NUMA node, sysfs says
  * -1, which the plugin reads as node 1; it crashes if the machine has no node 1. A NIC without the
  * file numa_node is no problem: the plugin uses every CPU. */
@@ -362,6 +381,8 @@ static void check_nodes(struct check *c)
 					 ->fix,
 				 sizeof(c->found->fix),
 				 "echo 0 > /sys/class/net/%s/device/numa_node", nic->name);
+		} else if (nic->numa != GPUDIRECT_NUMA_UNTOLD && nic->cpus && !*nic->cpus) {
+			check_no_cpus(c, nic);
 		} else if (nic->numa != GPUDIRECT_NUMA_UNTOLD && nic->cpus &&
 			   !strchr(nic->cpus, '-')) {
 			check_lone_cpus(c, nic, G "TX_BINDINGS", 1);

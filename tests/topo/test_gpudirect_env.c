@@ -251,6 +251,19 @@ static void nodes(void **state)
 	assert_int_equal(check(&place, &env, found), 0);
 	assert_problem(&place, G "TX_BINDINGS", NULL, 1, "divide by 0",
 		       "export " G "TX_BINDINGS=ens4:0-0");
+	nic.numa = 1;
+	nic.cpus = ""; /* a node of memory alone: nothing to bind to */
+	env = recipe(&place);
+	assert_null(get(&env, G "TX_BINDINGS"));
+	assert_int_equal(check(&place, &env, found), 1);
+	assert_non_null(strstr(found[0].what, "node 1 of ens4 has no known CPUs"));
+	assert_string_equal(found[0].fix, "echo 0 > /sys/class/net/ens4/device/numa_node");
+	nic.numa = 0;
+	assert_int_equal(check(&place, &env, found), 1);
+	assert_string_equal(found[0].fix, "echo 1 > /sys/class/net/ens4/device/numa_node");
+	set(&env, G "TX_BINDINGS", "ens4:0-3");
+	set(&env, G "RX_BINDINGS", "ens4:0-3");
+	assert_int_equal(check(&place, &env, found), 0);
 }
 
 static void fragments(void **state)
