@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The log. Each call writes one line, either to stderr in one write() or to the function that the
- * application has set. */
+/* The log. Each call writes one line, unless the level or log_only() keeps it out: either to stderr
+ * in one write() or to the function that the application has set. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -43,8 +43,8 @@ struct core_chunk {
 	bool filled; /* counts in filled_bytes: its source is staged, its job not small */
 	/* the chunk is a whole WRITE, whose notification may leave as the next frame */
 	bool piggyback;
-	/* The source was taken away before the peer read it: the chunk is sent again even if it is
-	 * acknowledged. */
+	/* core_tx_unread(): the buffers that the frame lent to the peer were taken back before the
+	 * peer read them. If the chunk is acknowledged, its job queues it again. */
 	bool unread;
 };
 

@@ -15,8 +15,10 @@
  * called "rx_name[3]", "rx3_name" or "rx3_rx_name". `source` is NULL for the kernel's statistics,
  * or the path of a file with lines "name: value", as ethtool -S prints them; "%s" in the path
  * stands for the NIC's name. Tests and the plugin emulator use such a file. Returns ERR_NOT_FOUND
- * if there is no such NIC, file or statistic; a missing statistic is not reported as 0. Returns
- * ERR_INVALID if the path or a name is too long, ERR_SYSTEM, ERR_NO_MEMORY or ERR_NO_DESCRIPTORS.
+ * if there is no such NIC or statistic, its driver tells none, or the file cannot be opened; a
+ * missing statistic is not reported as 0. Returns ERR_INVALID if the path or a name is too long or
+ * the NIC's name has a slash, ERR_NO_MEMORY, ERR_SYSTEM if the kernel refuses otherwise, or, if no
+ * socket can be opened, the status for that error (sys_errno_status()), such as ERR_NO_DESCRIPTORS.
  */
 tcpx_status sys_ethtool_statistic(const char *nic, const char *name, const char *source,
 				  uint64_t *out_value);

@@ -49,8 +49,8 @@ tcpx_status sys_iface_expand_of(const char *list, const struct sys_iface *ifaces
  * address. Otherwise does nothing. */
 void sys_iface_complete(struct sockaddr_storage *addr);
 
-/* Returns the index of the interface with this name or alternative name, or 0 if no interface
- * has it. */
+/* Returns the index of the interface with this name or alternative name. Returns 0 if no interface
+ * has it, the name is too long, or the kernel cannot be asked over netlink. */
 unsigned sys_iface_number(const char *name);
 /* Returns the index of the interface that is up and has the address, or 0 if there is none. */
 unsigned sys_iface_index(const struct sockaddr_storage *addr);

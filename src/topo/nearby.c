@@ -34,7 +34,8 @@ enum topo_near topo_place_cpus(const struct topo *topo, pci_addr gpu, pci_addr n
 	return TOPO_NEAR_ANY;
 }
 
-/* Sets *out_cpus to the allowed CPUs of a node, and returns their number. */
+/* Sets *out_cpus to the allowed CPUs of a node, and returns their number. If the node's list cannot
+ * be parsed, returns 0, and *out_cpus is not valid. */
 static unsigned allowed_node_cpus(const struct topo_node *node, const struct cpus *allowed,
 				  struct cpus *out_cpus)
 {

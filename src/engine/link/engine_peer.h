@@ -40,7 +40,7 @@ struct engine_peer {
 	/* under link.lock: requests that the peer refused and that wait for the peer to say
 	 * goodbye */
 	struct peer_goodbye_wait goodbye_wait;
-	struct peer_reconnect reconnect; /* how the peer is dialled again; under session.lock */
+	struct peer_reconnect reconnect; /* how the peer is dialled again */
 	/* under link.lock: memory of either side that the other side maps; NULL: none */
 	struct engine_shares *shared;
 	struct engine_peer_comms *comms; /* plugin channels to the peer; NULL: none */

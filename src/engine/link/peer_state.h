@@ -70,8 +70,9 @@ struct peer_goodbye_wait {
 };
 
 /* State for dialling a peer again after its link has ended: request/reconnect.h. The first peer of
- * a handle keeps the handle, which then leads to another peer. Under session.lock, except
- * `awaiting`. */
+ * a handle keeps the handle, which then leads to another peer. Once the peer is in
+ * session->peer_list, `successor` and `at_ns` do not change, only the control thread uses
+ * `awaiting`, and the others are under session.lock. */
 struct peer_reconnect {
 	struct reconnect_target *target; /* what is needed to dial the peer again; or NULL */
 	/* of the first peer of a handle: the peer to which the handle leads now; NULL: this one */
@@ -79,8 +80,8 @@ struct peer_reconnect {
 	/* this peer was made for the handle of a peer whose link had ended; it is freed when it
 	 * ends itself */
 	bool successor;
-	/* control thread: this side waits before it dials; if the peer dials meanwhile, that dial
-	 * becomes the link */
+	/* this side waits before it dials; if the peer dials meanwhile, that dial becomes the
+	 * link */
 	bool awaiting;
 	int64_t at_ns; /* if `successor` is set: when the dial begins */
 };

@@ -23,8 +23,9 @@ bool vanish_gather(const struct chan_tx *tx, const struct iovec *iov, uint32_t n
 	return true;
 }
 
-/* Returns the first byte that cannot be read. If all bytes can be read, a write has failed, and the
- * function returns the first byte of `iov`. */
+/* Returns the first byte that cannot be read. If all bytes can be read, because a write has failed
+ * or the memory is there again after a failed read, returns the first byte of `iov`. Returns NULL
+ * if `iov` has no entry. */
 static const uint8_t *vanish_first_gone(const struct iovec *iov, uint32_t n)
 {
 	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);

@@ -12,7 +12,8 @@ void worker_kick(struct engine_chan *chan);
 bool worker_sleeps(const struct engine_chan *chan);
 /* Called by any thread, under any lock. Announces that the worker will be kicked within a fraction
  * of a millisecond. If the worker sleeps, it wakes up at once and waits for the kick. Does nothing
- * where cores are scarce. */
+ * where workers may not spin, because there are too few cores or only one worker of bulk
+ * channels. */
 void worker_rouse(struct engine_worker *worker);
 void worker_again(struct engine_chan *chan); /* makes the worker receive soon, without an event */
 /* like worker_again(), but called on the worker's own thread; the worker may also yield its core */

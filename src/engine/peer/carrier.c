@@ -63,7 +63,7 @@ static bool carrier_unanswered(struct engine_chan *chan)
 	struct net_chan_info info = {0};
 
 	if (!chan->iface)
-		return false; /* the same-host transport uses no interface */
+		return false; /* same-host transport, or the interface was not found */
 	chan_sample_read(chan, &info);
 	return info.unacked_bytes && info.last_ack_ms > info.last_send_ms;
 }

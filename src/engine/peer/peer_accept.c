@@ -243,6 +243,8 @@ static void accept_control(struct engine_session *session, const struct ctl_conn
 	if (!accept_settle(session, conn, &peer))
 		return;
 	if (peer) {
+		/* The adopted dial is still not counted as inbound: the limits are for what others
+		 * do, and the application has chosen to connect to this peer. */
 		session_lock(session); /* other threads look up dialled peers by address */
 		peer->dialler = false;
 		session_unlock(session);

@@ -21,12 +21,13 @@ void reconnect_pass(struct engine_peer *from, struct engine_peer *to);
  * or 0 if there is none; `keyed` as for peer_linked(). The next use of the handle dials without a
  * pause. */
 uint64_t reconnect_find(struct engine_session *session, const uint8_t *uuid, bool keyed);
-/* Returns the link of a handle, with a reference. If the link has ended and may be dialled again,
- * returns another link with the same session if one exists, else a new link. The new link is
- * dialled at once, or after a pause if the last attempt was recent. If `wait` is false, no link is
- * made during the pause, and the ended link is returned; this is for callers that do not learn how
- * an attempt ends. Returns NULL (ERR_STALE) if the handle is stale. Any thread. The caller holds no
- * lock. Does not block. */
+/* Returns the peer object of a handle's link, with a reference. If the link has ended and may be
+ * dialled again, this is the peer of another link with the same session if one exists, else of a
+ * new link. The new link is dialled at once, or after a pause if the last attempt was recent. If
+ * `wait` is false, no link is made during the pause, unless none was attempted since a link was
+ * last up; this is for callers that do not learn how an attempt ends. If no link is made, also
+ * because memory is missing, returns the peer of the ended link. Returns NULL (ERR_STALE) if the
+ * handle is stale. Any thread. The caller holds no lock. Does not block. */
 struct engine_peer *reconnect_use(struct engine_session *session, uint64_t peer_id, bool wait);
 /* If the request still has the handle `id`, is not active, and its link has ended, moves the
  * request to the current link of its peer handle, which may be new. Returns whether the request was

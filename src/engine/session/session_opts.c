@@ -74,8 +74,8 @@ static tcpx_status options_take_numbers(struct engine_session *session,
 	 * has 64 bits and the priority channel has one of them. */
 	session->tuning.channels =
 		channels < CORE_CHANNELS_MAX ? (uint32_t)channels : CORE_CHANNELS_MAX - 1;
-	/* 0 if neither the caller nor the environment sets a value, so that the peer's value is
-	 * used */
+	/* 0 if neither the caller, the environment nor config_set() sets a value, so that the
+	 * peer's value is used */
 	session->tuning.chunk_bytes =
 		opts->chunk_bytes || config_value(CONFIG_CHUNK_BYTES)->source != CONFIG_DEFAULT
 			? (uint32_t)chunk
