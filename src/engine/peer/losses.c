@@ -55,8 +55,8 @@ void losses_log(struct engine_peer *peer)
 	link_unlock_only(&peer->link);
 	if (channels > 1)
 		text_format(more, sizeof(more), " (and %u more)", channels - 1);
-	LOG_WARN("peer '%s': %s%s; %u channels live on", peer->who.name, peer->losses.why, more,
-		 up);
+	LOG_WARN("peer '%s': %s%s; channels that live on: %u", peer->who.name, peer->losses.why,
+		 more, up);
 }
 
 void losses_look(struct engine_peer *peer, int64_t now_ns)

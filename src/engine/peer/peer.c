@@ -140,18 +140,12 @@ static void peer_log_death(struct engine_peer *peer)
 			LOG_INFO("%s", error->what);
 		return;
 	}
-	if (lost && error->status != TCPX_ERR_DISCONNECTED &&
-	    error->status != TCPX_ERR_SESSION_CLOSED) {
-		if (log_allow(&limit, DEATHS_SAID))
-			LOG_WARN("%s (all %u channels ended); next: %s", error->what, lost + 1,
-				 error->next);
-		return;
-	}
 	if (error->status == TCPX_ERR_DISCONNECTED || error->status == TCPX_ERR_SESSION_CLOSED ||
-	    error->status == TCPX_ERR_PEER_CLOSED || error->status == TCPX_ERR_EXISTS)
+	    (!lost && (error->status == TCPX_ERR_PEER_CLOSED || error->status == TCPX_ERR_EXISTS)))
 		LOG_INFO("%s", error->what);
 	else if (log_allow(&limit, DEATHS_SAID))
-		LOG_WARN("%s; next: %s", error->what, error->next);
+		LOG_WARN("%s%s; next: %s", error->what,
+			 lost || peer->counted_up ? " (all channels ended)" : "", error->next);
 }
 
 /* Whether the peer is hidden from the application: the session has NO_ACCEPT, this side did not
