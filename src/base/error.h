@@ -59,9 +59,9 @@ bool log_sink_is_set(void);
  * before. log_level_set always sets it. */
 void log_level_default(int level);
 void log_level_set(int level);
-/* Suppresses all lines except errors and lines that begin with this text. NULL ends the
- * suppression. */
-void log_only(const char *beginning);
+/* Suppresses all lines except errors and lines for which `shown` returns true. Any thread may call
+ * `shown`. NULL ends the suppression. */
+void log_filter(bool (*shown)(const char *line));
 
 /* Sets the level to `level` if it is lower, unless the options or log_sink_set() have set it. */
 void log_level_atleast(int level);

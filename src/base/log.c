@@ -25,8 +25,8 @@ _Atomic int log_level = LOG_LEVEL_UNSET;
 static pthread_rwlock_t sink_lock = PTHREAD_RWLOCK_INITIALIZER; /* guards sink_fn, sink_arg */
 static tcpx_log_fn sink_fn;
 static void *sink_arg;
-static bool sink_was_set;	 /* whether log_sink_set() was called; guarded by sink_lock */
-static const char *_Atomic only; /* set by log_only(); NULL: all lines are logged */
+static bool sink_was_set; /* whether log_sink_set() was called; guarded by sink_lock */
+static bool (*_Atomic filter)(const char *line); /* set by log_filter(); NULL: all are logged */
 static pthread_mutex_t limit_lock = PTHREAD_MUTEX_INITIALIZER; /* guards every log_limit */
 
 static const char *const level_names[] = {"ERROR", "WARN", "INFO", "DEBUG", "TRACE"};
@@ -64,9 +64,9 @@ void log_level_atleast(int level)
 	pthread_rwlock_unlock(&sink_lock);
 }
 
-void log_only(const char *beginning)
+void log_filter(bool (*shown)(const char *line))
 {
-	atomic_store(&only, beginning);
+	atomic_store(&filter, shown);
 }
 
 bool log_sink_is_set(void)
@@ -93,7 +93,7 @@ void log_write(enum tcpx_log_level level, const char *format, ...)
 	char line[LOG_LINE_MAX];
 	int saved = errno, head, len;
 	unsigned name = (unsigned)level;
-	const char *beginning;
+	bool (*shown)(const char *line);
 	va_list args;
 
 	if (level <= TCPX_LOG_INFO)
@@ -109,9 +109,8 @@ void log_write(enum tcpx_log_level level, const char *format, ...)
 	text_vformat(line + head, sizeof(line) - 1 - (size_t)head, format, args);
 	va_end(args);
 	clean_text(line + head);
-	beginning = atomic_load(&only);
-	if (beginning && level > TCPX_LOG_ERROR &&
-	    strncmp(line + head, beginning, strlen(beginning)) != 0)
+	shown = atomic_load(&filter);
+	if (shown && level > TCPX_LOG_ERROR && !shown(line + head))
 		goto out;
 
 	pthread_rwlock_rdlock(&sink_lock);

@@ -126,3 +126,17 @@ def test_a_host_without_such_an_address(tool):
     assert done.returncode == 1 and "host '127.0.0.1' has no IPv6 address" in done.stderr
     done = tool("serve", "-6", "--bind", "127.0.0.1")
     assert done.returncode == 1 and "127.0.0.1 has no IPv6 address" in done.stderr
+
+
+@pytest.mark.parametrize("name, value, words", [
+    ("TCPX_CONGESTION", "nonsense", "the kernel has no congestion control of that name; using the "
+                                    "system's"),
+    ("TCPX_CHANNELS", "99", "is not in 1..64 or auto (count); using the default auto")])
+@pytest.mark.parametrize("where", ["loopback", "host"])
+def test_a_wrong_value_is_warned_of_once(tool, serve, where, name, value, words):
+    """Also where perf hides the warnings about a connection that it reports itself."""
+    done = tool("perf", "--loopback" if where == "loopback" else serve().address, *SMALL,
+                env={name: value})
+    assert done.returncode == 0, done.stderr
+    said = [line for line in done.stderr.splitlines() if f"WARN {name}={value}" in line]
+    assert len(said) == 1 and words in said[0], done.stderr

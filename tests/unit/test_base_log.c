@@ -125,6 +125,30 @@ static void bursts_are_cut_and_counted(void **state)
 	log_sink_set(NULL, NULL, TCPX_LOG_WARN);
 }
 
+static bool is_second(const char *line)
+{
+	return !strcmp(line, "second");
+}
+
+static void a_filter_hides_all_but_errors(void **state)
+{
+	struct sink sink = {0};
+
+	(void)state;
+	log_sink_set(keep, &sink, TCPX_LOG_WARN);
+	log_filter(is_second);
+	LOG_WARN("first");
+	assert_int_equal(sink.lines, 0);
+	LOG_WARN("second");
+	assert_string_equal(sink.last, "second");
+	LOG_ERROR("third");
+	assert_string_equal(sink.last, "third");
+	log_filter(NULL);
+	LOG_WARN("fourth");
+	assert_string_equal(sink.last, "fourth");
+	log_sink_set(NULL, NULL, TCPX_LOG_WARN);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -132,6 +156,7 @@ int main(void)
 		cmocka_unit_test(one_line_stays_one_line),
 		cmocka_unit_test(stderr_by_default),
 		cmocka_unit_test(bursts_are_cut_and_counted),
+		cmocka_unit_test(a_filter_hides_all_but_errors),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

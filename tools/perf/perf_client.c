@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "cli_output.h"
+#include "perf_quiet.h"
 
 #define SLICE_NS (50 * CLOCK_MS_NS)
 #define ANSWER_NS (120 * CLOCK_S_NS) /* filling and comparing many GiB may take this long */
@@ -173,9 +174,10 @@ tcpx_status perf_client_open(struct perf_client *client, const tcpx_session_opts
 
 	*client = (struct perf_client){.deadline_ns = deadline_ns};
 	connect.timeout_ns = perf_time_left(client, CONNECT_NS);
-	status = tcpx_session_open(opts, &client->session);
+	status = tcpx_session_open(opts, &client->session); /* warns about options */
 	if (status != TCPX_OK)
 		return status;
+	perf_quiet_connecting(opts->plugin != NULL);
 	status = tcpx_session_connect_to(client->session, address, &connect, &client->peer);
 	if (status == TCPX_OK) {
 		client->connected = 1;
@@ -187,6 +189,7 @@ tcpx_status perf_client_open(struct perf_client *client, const tcpx_session_opts
 		if (error.status == status) /* closing must not overwrite the last error */
 			error_raise(&error);
 	}
+	perf_quiet_end();
 	return status;
 }
 

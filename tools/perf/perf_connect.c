@@ -21,22 +21,6 @@ struct target {
 	struct perf_client *client;
 };
 
-/* Hides warnings of the library, because perf prints the cause itself. Warnings about a plugin
- * or an interface that is left out have more detail and stay. */
-static tcpx_status open_quietly(struct target *t, const tcpx_session_opts *opts,
-				const char *address)
-{
-	int quiet = !opts->plugin && config_value(CONFIG_LOG)->source == CONFIG_DEFAULT;
-	tcpx_status status;
-
-	if (quiet)
-		log_only("interface ");
-	status = perf_client_open(t->client, opts, address, t->options->peer_key,
-				  t->options->deadline_ns);
-	log_only(NULL);
-	return status;
-}
-
 /* A handshake that failed while this end has no key: the other end wants one. */
 static tcpx_status explain(const struct target *t, tcpx_status status, int asked)
 {
@@ -71,7 +55,7 @@ static tcpx_status connect_with(struct target *t, const char *bind)
 		opts.flags |= TCPX_SESSION_LOCAL_ONLY;
 	snprintf(address, sizeof(address), strchr(t->host, ':') ? "[%s]:%u" : "%s:%u", t->host,
 		 t->port);
-	status = open_quietly(t, &opts, address);
+	status = perf_client_open(t->client, &opts, address, o->peer_key, o->deadline_ns);
 	/* without a key or --insecure nobody beyond loopback was contacted */
 	return explain(t, status, o->insecure || !bind);
 }

@@ -313,6 +313,12 @@ static int serve(const struct serve_options *o, tcpx_session *session)
 	return rc;
 }
 
+/* Hides warnings about options, which perf --loopback has printed for its own environment. */
+static bool is_news(const char *line)
+{
+	return strncmp(line, "TCPX_", 5) != 0 && strncmp(line, "UCCL_TCPX_", 10) != 0;
+}
+
 static int serve_command(const struct cli_command *command, int argc, char **argv)
 {
 	struct serve_options o = {.port = PORT_UNSET};
@@ -323,6 +329,8 @@ static int serve_command(const struct cli_command *command, int argc, char **arg
 
 	if (rc != CLI_GO)
 		return rc;
+	if (o.die_with_parent)
+		log_filter(is_news);
 	rc = cli_plugin_usage(command, o.transport != TRANSPORT_AUTO,
 			      o.transport == TRANSPORT_GPUDIRECT);
 	if (rc == CLI_GO && o.transport != TRANSPORT_AUTO)
