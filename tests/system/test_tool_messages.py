@@ -65,17 +65,28 @@ def wrong_of(done):
             if re.match(r" +\d+[KMG]? +\d+ ", line)]
 
 
-def test_a_killed_serve_is_one_warning(serve, tool, plugin, env):
-    """Its plugin channels end one after the other, for a cause that the peer's own line names."""
-    server = serve("--transport", "plugin", "--plugin", plugin, env=env | CHUNK)
-    client = tool.start("perf", server.address, "--transport", "plugin", "--plugin", plugin,
-                        "--size", "1M", "--time", "600", "--working-set", "16M", env=env | CHUNK)
+@pytest.mark.parametrize("level", [None, "warn"])
+@pytest.mark.parametrize("way", ["plugin", "tcp"])
+def test_a_killed_serve_is_one_line(serve, tool, plugin, env, way, level):
+    """Its channels end one after the other. The line names the host as the user does; the
+    library's warning, with the name that the peer gave itself, comes where it is asked for."""
+    env = env | CHUNK | ({"TCPX_LOG": level} if level else {})
+    by = ["--transport", "plugin", "--plugin", plugin] if way == "plugin" else []
+    server = serve(*by, env=env)
+    client = tool.start("perf", server.address, *(by or ["--transport", "tcp"]), "--size", "1M",
+                        "--time", "600", "--working-set", "16M", env=env)
     while not re.match(r"# +size", client.stdout.readline().decode()):
         assert client.poll() is None, client.stderr.read()
     server.process.kill()
     _, err = client.communicate(timeout=100)
-    warned = [line for line in err.decode().splitlines() if " WARN " in line]
-    assert len(warned) == 1 and "channels ended)" in warned[0], err.decode()
+    said = err.decode().splitlines()
+    warned = [line for line in said if " WARN " in line]
+    assert len(warned) == (1 if level else 0), err.decode()
+    assert all("(all channels ended)" in line for line in warned)
+    ended = [line for line in said if re.search("closed the connection|reset by peer", line)]
+    assert len(ended) == len(warned) + 1, err.decode()
+    assert ended[-1].startswith(f"tcpx perf: stopped: {server.address}: channel ")
+    assert ended[-1].count(server.address) == 1 and "peer '" not in ended[-1]
 
 
 def perf_to(serve, tool, *args, env):

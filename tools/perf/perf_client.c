@@ -188,8 +188,10 @@ tcpx_status perf_client_open(struct perf_client *client, const tcpx_session_opts
 		perf_client_close(client, 0);
 		if (error.status == status) /* closing must not overwrite the last error */
 			error_raise(&error);
+		perf_quiet_end(&error);
+	} else {
+		perf_quiet_running();
 	}
-	perf_quiet_end();
 	return status;
 }
 

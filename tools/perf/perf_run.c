@@ -15,6 +15,7 @@
 #include "perf_lines.h"
 #include "perf_loopback.h"
 #include "perf_plan.h"
+#include "perf_quiet.h"
 #include "perf_report.h"
 #include "perf_table.h"
 
@@ -333,11 +334,33 @@ static tcpx_status run_connected(struct run *run)
 	return status;
 }
 
+/* In the last error, "peer 'NAME': what (ADDRESS)", replaces the name, which is made up, by what
+ * the user calls the peer. Removes the address if that is the same. */
+static void name_host(const struct perf_options *o)
+{
+	const char *host = o->loopback ? "the other process" : o->host;
+	const tcpx_error *last = tcpx_last_error();
+	const char *rest = strstr(last->what, "': ");
+	tcpx_error error = *last;
+	size_t len = strlen(host);
+	char *address;
+
+	if (strncmp(last->what, "peer '", 6) != 0 || !rest)
+		return;
+	text_format(error.what, sizeof(error.what), "%s%s", host, rest + 1);
+	address = strrchr(error.what, '(');
+	if (address && address[-1] == ' ' && !strncmp(address + 1, host, len) &&
+	    (address[1 + len] == ':' || address[1 + len] == ')'))
+		address[-1] = '\0';
+	error_raise(&error);
+}
+
 /* Measures one path. Returns an exit code, CLI_OK also if bytes were wrong. */
 static int run_path(struct run *run)
 {
 	const struct perf_options *o = run->options;
 	char address[PERF_ADDRESS_TEXT];
+	tcpx_error error = {.sz = sizeof(error)};
 	tcpx_status status = TCPX_OK;
 	int code = CLI_OK;
 
@@ -352,14 +375,18 @@ static int run_path(struct run *run)
 				o->loopback ? "loopback" : o->host);
 	} else {
 		status = run_connected(run);
+		if (status != TCPX_OK)
+			error = *tcpx_last_error();
 		if (status != TCPX_OK && cli_interrupted) {
 			cli_error("interrupted");
 			code = CLI_FAILED;
 		} else if (status == TCPX_ERR_CANCELLED && cli_flush(stdout)) {
 			code = CLI_FAILED; /* cli_finish() prints the cause */
 		} else if (status != TCPX_OK) {
+			name_host(o);
 			code = cli_fail(status, "stopped");
 		}
+		perf_quiet_end(&error);
 	}
 	if (code != CLI_OK)
 		text_format(run->client.failed, sizeof(run->client.failed), "%s", cli_error_text());
