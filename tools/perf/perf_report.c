@@ -87,7 +87,7 @@ static void end_devmem(struct perf_report *r)
 
 static void end_path(struct perf_report *r)
 {
-	perf_table_limits(r->out, &r->sender);
+	perf_table_limits(r->out, r->options, &r->sender);
 	memset(&r->sender, 0, sizeof(r->sender));
 	end_devmem(r);
 }

@@ -29,6 +29,12 @@ static const char *memory_text(const struct perf_end_memory *m, char *buf, size_
 	return buf;
 }
 
+/* Whether all bulk data comes from another process, whose TCPX_CONGESTION counts. */
+static int serve_sends(const struct perf_options *o)
+{
+	return o->op == PERF_OP_READ && !o->bidir && !o->loopback;
+}
+
 static double in_unit(uint64_t unit, double bytes_per_second)
 {
 	return bytes_per_second / 1e9 * (unit == PERF_UNIT_GBIT ? 8 : 1);
@@ -81,7 +87,8 @@ void perf_table_path(FILE *out, const struct perf_options *o, const struct perf_
 		path->transport, path->copy, *path->copy ? " " : "", path->channels,
 		perf_by_plugin(path->want) ? " of tcp" : "",
 		bytes_compact(path->chunk_bytes, chunk, sizeof(chunk)), or_dash(path->congestion),
-		o->op == PERF_OP_READ && *path->congestion ? " (here)" : "", or_dash(path->auth));
+		serve_sends(o) && *path->congestion ? " (this end; serve sends)" : "",
+		or_dash(path->auth));
 	if (perf_by_plugin(path->want))
 		fprintf(out,
 			"# messages: plugin %s  NIC %s%s%s%s%s  channels %u  (up to %s: tcp)\n",
@@ -181,7 +188,17 @@ void perf_table_interval(FILE *out, const struct perf_options *o, uint64_t size,
 	cli_flush(out);
 }
 
-void perf_table_limits(FILE *out, const struct perf_meter *sender)
+/* Which process has to be started with another TCPX_CONGESTION. */
+static const char *senders_text(const struct perf_options *o)
+{
+	if (serve_sends(o))
+		return "'tcpx serve' at the other end";
+	if (o->bidir && !o->loopback)
+		return "this command, and for 'tcpx serve' at the other end";
+	return "this command";
+}
+
+void perf_table_limits(FILE *out, const struct perf_options *o, const struct perf_meter *sender)
 {
 	double busy = (double)sender->busy_ns;
 
@@ -198,8 +215,6 @@ void perf_table_limits(FILE *out, const struct perf_meter *sender)
 		or_dash(sender->congestion), 100 * (double)sender->rwnd_ns / busy,
 		100 * (double)sender->sndbuf_ns / busy, (unsigned long long)sender->retransmits);
 	if (sender->retransmits > RETRANSMITS_MANY && !strncmp(sender->congestion, "bbr", 3))
-		fprintf(out,
-			"# many retransmits with %s: try TCPX_CONGESTION=cubic at the sending "
-			"end, which for READ is serve\n",
-			sender->congestion);
+		fprintf(out, "# many retransmits with %s: set TCPX_CONGESTION=cubic for %s\n",
+			sender->congestion, senders_text(o));
 }

@@ -18,6 +18,7 @@ void perf_table_row(FILE *out, const struct perf_options *options, const struct 
 		    const struct perf_result *result, const struct ceiling_result *ceiling);
 void perf_table_interval(FILE *out, const struct perf_options *options, uint64_t size, double start,
 			 double end, double bytes_per_second);
-void perf_table_limits(FILE *out, const struct perf_meter *sender);
+void perf_table_limits(FILE *out, const struct perf_options *options,
+		       const struct perf_meter *sender);
 
 #endif
