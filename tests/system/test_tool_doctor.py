@@ -28,7 +28,7 @@ FAILS = {"a3-healthy": [], "a3-eth2": ["D01", "D03"],
          "key-malformed": ["D17"], "key-refused": ["D17"],
          "key-not-given": ["D17"], "slow-link": [], "virtual-link": [],
          "mtu-differs": [], "peer-refused": ["D13"], "peer-silent": ["D13"],
-         "peer-no-name": ["D13"]}
+         "peer-no-name": ["D13"], "peer-unreachable": ["D13"]}
 IDS = [f"D{number:02}" for number in range(1, 23)]
 
 
@@ -287,12 +287,12 @@ def test_a_port_that_is_taken(tool, serve):
         other.listen()
         port = other.getsockname()[1]
         done = tool("doctor", "--only", "D13", env={"TCPX_OOB_PORT": str(port)})
-        assert re.match(rf"WARN D13 port: port {port} is taken by .*\(pid {os.getpid()}\)",
-                        done.stdout)
+        assert re.match(rf"WARN D13 port: port {port} of this host is taken by "
+                        rf".*\(pid {os.getpid()}\)", done.stdout)
     port = serve().address.split(":")[1]
     done = tool("doctor", "--only", "D13", env={"TCPX_OOB_PORT": port})
-    assert re.match(rf"PASS D13 port: port {port} is served by tcpx \(tcpx \(pid \d+\)\)",
-                    done.stdout)
+    assert re.match(rf"PASS D13 port: port {port} of this host is served by tcpx "
+                    r"\(tcpx \(pid \d+\)\)", done.stdout)
 
 
 def test_a_misspelt_variable(tool):

@@ -68,14 +68,14 @@ static unsigned judge_routes(struct doctor_judge *j, unsigned *out_unknown, unsi
 	return count;
 }
 
-/* The address without the port of "10.0.0.1:80" or "[fe80::1%eth0]:80", for a shell. */
+/* The address without the port of "10.0.0.1:80", "[fe80::1%eth0]:80" or "host", for a shell. */
 static const char *host_of(const char *address, char *buf, size_t cap)
 {
 	char *end;
 
 	snprintf(buf, cap, "%s", address + (*address == '['));
-	end = *address == '[' ? strchr(buf, ']') : strrchr(buf, ':');
-	if (end)
+	end = *address == '[' ? strchr(buf, ']') : strchr(buf, ':');
+	if (end && (*address == '[' || !strchr(end + 1, ':'))) /* several: IPv6 without a port */
 		*end = '\0';
 	return doctor_quote(buf);
 }
@@ -152,17 +152,21 @@ static void no_answer_cause(struct doctor_judge *j)
 		 "packets to that port get no answer: a firewall drops them, or the host is down",
 		 "nft list ruleset   # on both ends: the port must be let through"},
 		{TCPX_ERR_UNREACHABLE, "no route leads there, or the host is down",
-		 "ip route get ADDRESS   # the NIC that leads there, or no route\n"
-		 "ping ADDRESS"},
+		 "ip route get %s   # the NIC that leads there, or no route\n"
+		 "ping %s"},
 		{TCPX_ERR_NOT_FOUND, "the name has no address here",
-		 "getent hosts NAME   # or give the address"},
+		 "getent hosts %s   # or give the address"},
 	};
-	const char *status = doctor_text(j->facts, "pair.status");
+	const char *status = doctor_text(j->facts, "pair.status"), *quoted;
+	const char *address = doctor_text(j->facts, "pair.address");
+	char host[300];
+
+	quoted = address ? host_of(address, host, sizeof(host)) : "ADDRESS";
 
 	for (size_t i = 0; status && i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (!strcmp(status, tcpx_status_name(rows[i].status))) {
 			doctor_cause(j, "%s", rows[i].cause);
-			doctor_fix(j, "%s", rows[i].fix);
+			doctor_fix(j, rows[i].fix, quoted, quoted);
 			return;
 		}
 	doctor_cause(j, "no 'tcpx serve' runs there, or a firewall is between");
@@ -189,14 +193,14 @@ void doctor_d13_ports(struct doctor_judge *j)
 		return;
 	}
 	if (!strcmp(state, "taken")) {
-		doctor_warn(j, "port %llu is taken by %s", (unsigned long long)port,
+		doctor_warn(j, "port %llu of this host is taken by %s", (unsigned long long)port,
 			    by ? by : "another program");
 		doctor_cause(j, "serve moves on to the next port, and clients of this one meet "
 				"somebody else");
 		doctor_fix(j, "export TCPX_PORT_BASE=%llu",
 			   (unsigned long long)(port < 65000 ? port + 100 : 20000));
 	}
-	doctor_pass(j, "port %llu is %s%s%s%s", (unsigned long long)port,
+	doctor_pass(j, "port %llu of this host is %s%s%s%s", (unsigned long long)port,
 		    strcmp(state, "ours") ? "free" : "served by tcpx", by ? " (" : "", by ? by : "",
 		    by ? ")" : "");
 }
@@ -302,7 +306,8 @@ void doctor_d17_key(struct doctor_judge *j)
 	if (differ || refused) {
 		doctor_cause(j, "the ends have different keys");
 		doctor_fix(j,
-			   "tcpx key show-id %s   # here; and there, of the file that serve has\n"
+			   "tcpx key show-id %s   # here\n"
+			   "tcpx key show-id FILE   # there, of the file that serve has\n"
 			   "scp HOST:FILE .   # the file of serve, mode 0600, where its id differs",
 			   file ? doctor_quote(file) : "cluster.key");
 	}
