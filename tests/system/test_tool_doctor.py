@@ -28,7 +28,8 @@ FAILS = {"a3-healthy": [], "a3-eth2": ["D01", "D03"],
          "key-malformed": ["D17"], "key-refused": ["D17"],
          "key-not-given": ["D17"], "slow-link": [], "virtual-link": [],
          "mtu-differs": [], "peer-refused": ["D13"], "peer-silent": ["D13"],
-         "peer-no-name": ["D13"], "peer-unreachable": ["D13"]}
+         "peer-no-name": ["D13"], "peer-unreachable": ["D13"],
+         "wrong-values": ["D16", "D16", "D17"]}
 IDS = [f"D{number:02}" for number in range(1, 23)]
 
 
@@ -300,6 +301,27 @@ def test_a_misspelt_variable(tool):
     assert done.returncode == 0
     assert "WARN D16 environment: TCPX_CHANELS=3 has no effect" in done.stdout
     assert "unset TCPX_CHANELS; export TCPX_CHANNELS=3" in done.stdout
+
+
+@pytest.mark.parametrize("name, value, allowed", [
+    ("TCPX_CHANNELS", "99", "is not in 1..64"), ("TCPX_CHANNELS", "abc", "is not in 1..64"),
+    ("TCPX_CONGESTION", "nonsense", "and the kernel has: "),
+    ("TCPX_BIND", "eth9", ": eth9 is neither an interface nor an address"),
+    ("TCPX_CTRL_IP", "host", "is not an IP address")])
+def test_a_wrong_value(tool, name, value, allowed):
+    """Also without a plugin; the fix says what is allowed where the line does not."""
+    done = tool("doctor", "--only", "D16", env={name: value})
+    found = re.search(rf"^(WARN|FAIL) D16 environment: {name}={value}\W.*", done.stdout, re.M)
+    assert found and allowed in found[0], done.stdout
+    assert done.returncode == (3 if found[1] == "FAIL" else 0)
+    assert f"unset {name}" in done.stdout or f"set {name} to one of the list" in done.stdout
+
+
+def test_an_interface_that_is_not_there_is_not_listened_on(tool):
+    done = tool("doctor", "--only", "D17", env={"TCPX_BIND": "eth9"})
+    assert done.returncode == 3
+    assert "TCPX_BIND: eth9 is neither an interface nor an address" in done.stdout
+    assert "eth9 is listened on" not in done.stdout and "use one of: lo" in done.stdout
 
 
 def test_a_plugin_that_does_not_load(tool, tmp_path):

@@ -143,6 +143,8 @@ static const struct doctor_key keys[] = {
 	{"key.mode", DOCTOR_TEXT, NULL},
 	{"key.ids", DOCTOR_TEXT, NULL},
 	{"bind", DOCTOR_TEXT, NULL},
+	{"bind.error", DOCTOR_TEXT, NULL},
+	{"bind.next", DOCTOR_TEXT, NULL},
 	/* the other end */
 	{"pair.address", DOCTOR_TEXT, NULL},
 	{"pair.state", DOCTOR_WORD, "up|down|unknown"},

@@ -14,9 +14,11 @@
 #include "base/config.h"
 #include "cli_secret.h"
 #include "doctor_rules.h"
+#include "sys/iface.h"
 
 #define RXDM_NS (1 * CLOCK_S_NS)
 #define PROBLEMS_NS (2 * CLOCK_S_NS)
+#define BIND_MAX 16 /* addresses, as a session takes */
 #define STEER_DEFAULT_US 5000000
 
 extern char **environ;
@@ -102,6 +104,20 @@ static int is_silent(const struct doctor_facts *facts)
 	return 0;
 }
 
+/* TCPX_BIND, and why the library would refuse it. */
+static void put_bind(struct doctor_facts *facts)
+{
+	const char *bind = config_text(CONFIG_BIND);
+	struct sockaddr_storage addrs[BIND_MAX];
+	unsigned count;
+
+	doctor_put_text(facts, bind, "bind");
+	if (!*bind || sys_iface_expand(bind, addrs, BIND_MAX, &count) == TCPX_OK)
+		return;
+	doctor_put_text(facts, tcpx_last_error()->what, "bind.error");
+	doctor_put_text(facts, tcpx_last_error()->next, "bind.next");
+}
+
 void doctor_probe_environment(struct doctor_facts *facts, const struct doctor_probe_opts *opts)
 {
 	int64_t deadline_ns = doctor_until(opts, PROBLEMS_NS);
@@ -109,7 +125,7 @@ void doctor_probe_environment(struct doctor_facts *facts, const struct doctor_pr
 
 	put_variables(facts, 0);
 	doctor_put_count(facts, config_u64(CONFIG_CHUNK_BYTES), "chunk_bytes");
-	doctor_put_text(facts, config_text(CONFIG_BIND), "bind");
+	put_bind(facts);
 	if (!doctor_uses_tcpx(facts))
 		return;
 	wait = getenv("NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS");

@@ -80,6 +80,9 @@ int doctor_is_listed(const char *list, const char *word); /* whether a comma lis
 int doctor_has_gpus(struct doctor_judge *j);
 /* The same for facts of the other end. */
 int doctor_has_pair(struct doctor_judge *j);
+/* A part of D16: the values of options. Returns 0 if something is not known that is needed. */
+int doctor_judge_values(struct doctor_judge *j);
+void doctor_fix_bind(struct doctor_judge *j); /* what to do about a wrong TCPX_BIND */
 
 /* The rules, by file. */
 void doctor_d01_owner(struct doctor_judge *j);

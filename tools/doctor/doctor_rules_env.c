@@ -302,7 +302,7 @@ void doctor_d16_environment(struct doctor_judge *j)
 {
 	const char *pair = doctor_text(j->facts, "pair.state");
 	uint64_t count, checked;
-	int is_checked = !doctor_count(j->facts, &checked, "problem.count");
+	int is_checked = !doctor_count(j->facts, &checked, "problem.count"), known_all;
 
 	if (doctor_count(j->facts, &count, "env.count")) {
 		doctor_skip(j, "not known: the environment");
@@ -310,6 +310,7 @@ void doctor_d16_environment(struct doctor_judge *j)
 	}
 	judge_problems(j);
 	judge_names(j);
+	known_all = doctor_judge_values(j);
 	judge_aliases(j);
 	judge_interfaces(j, "NCCL_SOCKET_IFNAME");
 	judge_interfaces(j, "TCPX_NIC");
@@ -317,6 +318,10 @@ void doctor_d16_environment(struct doctor_judge *j)
 	judge_chunks(j);
 	if (pair && !strcmp(pair, "up"))
 		judge_ends(j);
+	if (!known_all) {
+		doctor_skip(j, "not known: whether TCPX_CONGESTION may be chosen (CAP_NET_ADMIN)");
+		return;
+	}
 	doctor_pass(j, "variables of tcpx, NCCL and the plugin that are set: %llu%s%s",
 		    (unsigned long long)count,
 		    is_checked ? "; the plugin's recipe fits"

@@ -8,8 +8,6 @@
 
 #define OPTMEM_MIN 131072
 #define MEMLOCK_MIN (64ull << 20)
-#define ALLOWED "net.ipv4.tcp_allowed_congestion_control"
-#define AVAILABLE "net.ipv4.tcp_available_congestion_control"
 #define CGROUP_MIN (2ull << 30)
 
 static const char *or_none(const char *text)
@@ -262,51 +260,6 @@ static const char *amount(uint64_t bytes, char buf[BYTES_TEXT_MAX])
 	return bytes_format(bytes, buf, BYTES_TEXT_MAX);
 }
 
-/* Whether a list of words that are separated by spaces contains the name. */
-static int has_word(const char *list, const char *name)
-{
-	char words[256], *word, *rest = words;
-
-	snprintf(words, sizeof(words), "%s", list);
-	while ((word = strsep(&rest, " ")) != NULL)
-		if (!strcmp(word, name))
-			return 1;
-	return 0;
-}
-
-/* Checks that the kernel has the congestion control, and that unprivileged processes may use it;
- * returns whether that is known. */
-static int judge_congestion(struct doctor_judge *j)
-{
-	const char *name = doctor_text(j->facts, "env.TCPX_CONGESTION");
-	const char *available = doctor_text(j->facts, "sysctl." AVAILABLE);
-	const char *allowed = doctor_text(j->facts, "sysctl." ALLOWED);
-	int admin = doctor_flag(j->facts, "cap.net_admin");
-	char words[256];
-
-	if (!name || !*name)
-		return 1;
-	if (available && !has_word(available, name)) {
-		doctor_warn(j, "TCPX_CONGESTION=%.40s, and the kernel has: %s", name, available);
-		doctor_cause(j, "the kernel refuses it, and the connections keep the system's");
-		doctor_fix(j, "modprobe tcp_%.40s   # or set TCPX_CONGESTION to one of the list",
-			   name);
-		return 1;
-	}
-	if (admin == 1)
-		return 1;
-	if (!allowed || admin < 0)
-		return 0;
-	if (has_word(allowed, name))
-		return 1;
-	doctor_warn(j, "TCPX_CONGESTION=%.40s without CAP_NET_ADMIN; all may have: %s", name,
-		    allowed);
-	doctor_cause(j, "the kernel refuses it, and the connections keep the system's");
-	snprintf(words, sizeof(words), "%s %.40s", allowed, name);
-	doctor_fix(j, "sysctl -w " ALLOWED "=%s", doctor_quote(words));
-	return 1;
-}
-
 void doctor_d11_limits(struct doctor_judge *j)
 {
 	uint64_t memlock, files, memory = DOCTOR_UNLIMITED;
@@ -344,13 +297,10 @@ void doctor_d11_limits(struct doctor_judge *j)
 			     "the kernel ends the process");
 		doctor_fix(j, "export TCPX_STAGING_BYTES=32M   # or give the container more");
 	}
-	if (!judge_congestion(j))
-		doctor_skip(j, "not known: whether TCPX_CONGESTION may be chosen (CAP_NET_ADMIN)");
-	else
-		doctor_pass(j, "locked memory %s%s, %llu files, control group %s",
-			    memlock == DOCTOR_UNLIMITED ? "unlimited" : locked,
-			    lock ? " (CAP_IPC_LOCK)" : "", (unsigned long long)files,
-			    memory == DOCTOR_UNLIMITED ? "unlimited" : amount(memory, limit));
+	doctor_pass(j, "locked memory %s%s, %llu files, control group %s",
+		    memlock == DOCTOR_UNLIMITED ? "unlimited" : locked,
+		    lock ? " (CAP_IPC_LOCK)" : "", (unsigned long long)files,
+		    memory == DOCTOR_UNLIMITED ? "unlimited" : amount(memory, limit));
 }
 
 static void judge_counts(struct doctor_judge *j, uint64_t pci, uint64_t seen, const char *by)

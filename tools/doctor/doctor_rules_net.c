@@ -267,6 +267,7 @@ void doctor_d17_key(struct doctor_judge *j)
 	const char *bind = doctor_text(j->facts, "bind"), *ids = doctor_text(j->facts, "key.ids");
 	const char *theirs = doctor_text(j->facts, "peer.key.ids");
 	const char *file = doctor_text(j->facts, "key.file");
+	const char *wrong = doctor_text(j->facts, "bind.error");
 	int differ, refused;
 
 	if (!state || !bind) {
@@ -275,13 +276,18 @@ void doctor_d17_key(struct doctor_judge *j)
 	}
 	if (strcmp(state, "ok") && strcmp(state, "none"))
 		bad_key(j, state);
-	if (!strcmp(state, "none") && bound(bind)) {
+	if (wrong) {
+		doctor_fail(j, "TCPX_BIND: %s, so nothing is listened on", wrong);
+		doctor_cause(j, "a session opens only if all that it names is there");
+		doctor_fix_bind(j);
+	}
+	if (!strcmp(state, "none") && bound(bind) && !wrong) {
 		doctor_fail(j, "no key, and %s is listened on", bind);
 		doctor_cause(j, "beyond loopback nobody is let in without a key; --insecure lets "
 				"everybody in");
 		doctor_fix(j, "tcpx key new cluster.key\nexport TCPX_KEY_FILE=$PWD/cluster.key");
 	}
-	if (bound(bind) == 2) {
+	if (bound(bind) == 2 && !wrong) {
 		doctor_warn(j, "%s: every interface is listened on", bind);
 		doctor_cause(j, "also those that face the world, and no rail is chosen");
 		doctor_fix(j, "export TCPX_BIND=eth1   # the interfaces that are rails");
