@@ -39,6 +39,16 @@ def test_key_new_makes_a_private_file_and_never_overwrites(tool, tmp_path):
     assert done.returncode == 1 and path.read_bytes() == before
 
 
+def test_serve_names_its_key_after_it_is_ready(tool):
+    """On one pipe; the key is what --peer-key takes."""
+    done = tool.shell('"$0" serve --port 0 --idle-timeout 0.1 2>&1')
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("ready 127.0.0.1:"), done.stdout
+    optional = [line for line in lines if line.startswith("(optional: ")]
+    assert len(optional) == 1 and re.fullmatch(
+        r"\(optional: 'tcpx perf --peer-key [0-9a-f]{64}' accepts only this serve\)", optional[0])
+
+
 def test_key_append_and_ids(tool, key):
     first = tool("key", "show-id", key).stdout
     assert re.fullmatch(r"[0-9a-f]{16}\n", first)

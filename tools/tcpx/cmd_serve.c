@@ -256,7 +256,8 @@ static void say_key(const struct serve_options *o, tcpx_session *session)
 	char key[65];
 
 	if (!o->quiet && tcpx_session_key(session, key) == TCPX_OK && *key)
-		fprintf(stderr, "(identity %s, for --peer-key)\n", key);
+		fprintf(stderr, "(optional: 'tcpx perf --peer-key %s' accepts only this serve)\n",
+			key);
 }
 
 static uint64_t half_of_ram(void)
@@ -297,13 +298,13 @@ static int serve(const struct serve_options *o, tcpx_session *session)
 	status = say_ready(&house);
 	if (status != TCPX_OK)
 		return cli_fail(status, "connection info");
+	if (cli_flush(stdout))
+		return CLI_FAILED; /* nobody can see the ready line */
 	if (o->port == PORT_UNSET && port != perf_port_default() && !o->quiet)
 		fprintf(stderr, "(port %u is taken: clients have to name %u)\n",
 			perf_port_default(), port);
-	say_key(o, session);
-	if (cli_flush(stdout))
-		return CLI_FAILED; /* nobody can see the ready line */
 	say_alone(o, &house);
+	say_key(o, session);
 	if (o->transport == TRANSPORT_GPUDIRECT)
 		cli_devmem_start(&devmem, &o->plugin);
 	rc = perf_serve_loop(&house, o->once);
