@@ -37,6 +37,14 @@ def test_key_new_makes_a_private_file_and_never_overwrites(tool, tmp_path):
     before = path.read_bytes()
     done = tool("key", "new", path)
     assert done.returncode == 1 and path.read_bytes() == before
+    assert f"key file {path} exists already; use another name" in done.stderr
+    assert "File exists" not in done.stderr  # the same in other words
+
+
+def test_a_key_file_that_is_not_there_is_named_once(tool, tmp_path):
+    done = tool("perf", "127.0.0.1:9", "--key", tmp_path / "none")
+    assert done.returncode == 1
+    assert f"there is no key file {tmp_path}/none; copy the other host's" in done.stderr
 
 
 def test_serve_names_its_key_after_it_is_ready(tool):

@@ -77,6 +77,13 @@ int cli_usage(const char *format, ...)
 	return CLI_USAGE;
 }
 
+/* Whether the text says in other words what the number of the system's error means. */
+static int cli_output_tells(const tcpx_error *error)
+{
+	return (error->system_errno == EEXIST && strstr(error->what, "exists already")) ||
+	       (error->system_errno == ENOENT && strstr(error->what, "there is no "));
+}
+
 int cli_fail(tcpx_status status, const char *format, ...)
 {
 	const tcpx_error *last = tcpx_last_error();
@@ -89,7 +96,7 @@ int cli_fail(tcpx_status status, const char *format, ...)
 	va_end(ap);
 	if (last->status == status && *last->what) {
 		/* parts that the error contains already are not repeated */
-		if (strcasestr(last->what, cause))
+		if (strcasestr(last->what, cause) || cli_output_tells(last))
 			cause = "";
 		if (strstr(last->what, text))
 			*text = 0;
