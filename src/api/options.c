@@ -112,7 +112,7 @@ void api_options_warn(void)
 		return;
 	for (uint32_t i = 0; tcpx_option_unknown(i, name, sizeof(name), &nearest) == TCPX_OK; i++)
 		if (*nearest) /* others may belong to another program, or to Kubernetes */
-			LOG_WARN("unknown variable %s; did you mean %s?", name, nearest);
+			LOG_WARN("unknown variable %s is ignored; did you mean %s?", name, nearest);
 }
 
 tcpx_status tcpx_option_unknown(uint32_t index, char *name, size_t cap, const char **out_nearest)

@@ -187,8 +187,8 @@ int cli_unknown(unsigned index, char *buf, size_t cap)
 
 	if (tcpx_option_unknown(index, name, sizeof(name), &nearest) != TCPX_OK)
 		return 0;
-	snprintf(buf, cap, "unknown variable %s%s%s%s", name, *nearest ? "; did you mean " : "",
-		 nearest, *nearest ? "?" : "");
+	snprintf(buf, cap, "unknown variable %s is ignored%s%s%s", name,
+		 *nearest ? "; did you mean " : "", nearest, *nearest ? "?" : "");
 	return 1;
 }
 
