@@ -42,7 +42,27 @@ fi
 if [ -z "${QUIET:-}" ] && [ -t 1 ] && [ "${steps:-0}" -ge 50 ]; then
 	ninja -C "$dir" ${JOBS:+-j "$JOBS"} || exit 1
 fi
-if ! ninja -C "$dir" ${JOBS:+-j "$JOBS"} >"$dir/build.log" 2>&1; then
+# Elsewhere a line at each quarter; what ninja prints goes to the log.
+log_quarters() {
+	local said=0 quarter line
+	while IFS= read -r line; do
+		printf '%s\n' "$line" >&3
+		[[ "$line" =~ ^\[([0-9]+)/([0-9]+)\] ]] || continue
+		quarter=$((4 * BASH_REMATCH[1] / BASH_REMATCH[2]))
+		if [ "$quarter" -le "$said" ] || [ "$quarter" -ge 4 ]; then continue; fi
+		said=$quarter
+		echo "building: ${BASH_REMATCH[1]} of ${BASH_REMATCH[2]} files"
+	done 3>"$dir/build.log"
+}
+build() (
+	set -o pipefail
+	if [ -n "${QUIET:-}" ] || [ -t 1 ] || [ "${steps:-0}" -lt 50 ]; then
+		ninja -C "$dir" ${JOBS:+-j "$JOBS"} >"$dir/build.log" 2>&1
+	else
+		ninja -C "$dir" ${JOBS:+-j "$JOBS"} 2>&1 | log_quarters
+	fi
+)
+if ! build; then
 	{
 		grep -A 4 -E 'error:|undefined reference|FAILED:|ERROR' "$dir/build.log" ||
 			cat "$dir/build.log"

@@ -120,3 +120,36 @@ def test_gpu_example_without_a_driver(prefix, tmp_path):
 @pytest.mark.parametrize("name, lines", [("hello_write", 60), ("cuda_write", 80)])
 def test_example_is_short(name, lines):
     assert len((TOP / f"examples/{name}.c").read_text().splitlines()) <= lines
+
+
+NINJA = """#!/bin/sh
+case " $* " in
+*" -n "*) echo "[1/$STEPS] CC a.o" ;;
+*) for step in $(seq "$STEPS"); do echo "[$step/$STEPS] CC a.o"; done; exit "$CODE" ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("steps, code, said", [
+    (200, 0, ["building (200 files) ...", "building: 50 of 200 files",
+              "building: 100 of 200 files", "building: 150 of 200 files"]),
+    (49, 0, []),
+    (60, 1, ["building (60 files) ...", "building: 15 of 60 files", "building: 30 of 60 files",
+             "building: 45 of 60 files"])])
+def test_a_long_build_without_a_terminal_says_how_far_it_is(tmp_path, steps, code, said):
+    scripts, tools = tmp_path / "scripts", tmp_path / "tools"
+    scripts.mkdir()
+    tools.mkdir()
+    for name in ("build.sh", "env.sh"):
+        shutil.copy(TOP / "scripts" / name, scripts)
+    for name, text in (("ninja", NINJA), ("meson", "#!/bin/sh\n")):
+        (tools / name).write_text(text, encoding="utf-8")
+        (tools / name).chmod(0o755)
+    done = subprocess.run([scripts / "build.sh", "out"], capture_output=True, text=True,
+                          timeout=120, check=False,
+                          env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}",
+                               "STEPS": str(steps), "CODE": str(code)})
+    assert done.returncode == code, done.stderr
+    assert done.stdout.splitlines() == said
+    log = (tmp_path / "out/build.log").read_text(encoding="utf-8").splitlines()
+    assert len(log) == steps
