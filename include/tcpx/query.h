@@ -99,6 +99,10 @@ typedef struct tcpx_peer_info {
 	 * is not known */
 	char message_error[320];
 	char key[65]; /**< public key that it has proven, 64 hex digits; "" if none */
+	/** why GPU memory of one end is not mapped by the other, although both are on one host, and
+	 * what changes that: its bytes go through host memory; "" if there is no such memory, or
+	 * none was used yet */
+	char share_error[320];
 } tcpx_peer_info;
 
 /** Describes a peer. Waits at most 100 ms for the present figures of its channels; gives the last

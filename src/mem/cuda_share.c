@@ -122,14 +122,20 @@ static tcpx_status handle_make(const struct sys_cuda_gpu *gpu, struct cuda_handl
 		return mem_cuda_map_export(gpu, handle->addr, handle->length, &handle->offset,
 					   &handle->span, out_fd);
 	}
+	if (result == CUDA_OK && pool) {
+		error_set(TCPX_ERR_UNSUPPORTED, 0, "it is memory of a pool (cudaMallocAsync)");
+		return error_next("allocate it by cudaMalloc; in PyTorch, "
+				  "PYTORCH_CUDA_ALLOC_CONF=backend:native");
+	}
 	if (result == CUDA_OK)
 		result = gpu->api->ipc_get(&handle->ipc, handle->addr);
 	if (result != CUDA_OK)
 		return sys_cuda_error(result, "handle of GPU memory for another process");
 	if (handle->addr < start || handle->length > size ||
-	    handle->addr - start > size - handle->length)
-		return error_set(TCPX_ERR_UNSUPPORTED, 0,
-				 "the region spans more than one allocation");
+	    handle->addr - start > size - handle->length) {
+		error_set(TCPX_ERR_UNSUPPORTED, 0, "the region spans more than one allocation");
+		return error_next("register each allocation by itself");
+	}
 	handle->offset = handle->addr - start;
 	handle->form = HANDLE_LEGACY;
 	return TCPX_OK;
@@ -177,8 +183,9 @@ static tcpx_status check_peers(const struct sys_cuda_gpu *gpu, uint32_t source)
 	if (gpu->api->device_get(&other, (int)source) == CUDA_OK &&
 	    gpu->api->device_can_access(&can, gpu->device, other) == CUDA_OK && can)
 		return TCPX_OK;
-	return error_set(TCPX_ERR_UNSUPPORTED, 0, "GPU %u cannot read memory of GPU %u",
-			 gpu->ordinal, source);
+	error_set(TCPX_ERR_UNSUPPORTED, 0, "GPU %u cannot read memory of GPU %u", gpu->ordinal,
+		  source);
+	return error_next("see 'nvidia-smi topo -p2p r'; this machine's GPUs have no peer access");
 }
 
 /* Gives a device access to memory of this process (HANDLE_PLAIN). Returns ERR_UNSUPPORTED for

@@ -93,7 +93,9 @@ static tcpx_status read_granularity(struct found *found)
 	if (!(prop.handle_types & CUDA_HANDLE_FD)) {
 		error_set(TCPX_ERR_UNSUPPORTED, 0,
 			  "mapped GPU memory was made without a handle for other processes");
-		return error_next("ask cuMemCreate for CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR");
+		return error_next(
+			"ask cuMemCreate for CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR; in "
+			"PyTorch, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False");
 	}
 	found->step = step;
 	return TCPX_OK;
@@ -113,8 +115,11 @@ static tcpx_status export_found(struct found *found, cuda_ptr addr, uint64_t len
 	result = find_bounds(found, addr, &start, &end);
 	if (result != CUDA_OK)
 		return sys_cuda_error(result, "bounds of mapped GPU memory");
-	if (length > end - addr)
-		return error_set(TCPX_ERR_UNSUPPORTED, 0, "the region spans more than one mapping");
+	if (length > end - addr) {
+		error_set(TCPX_ERR_UNSUPPORTED, 0, "the region spans more than one mapping");
+		return error_next("register each mapping by itself; in PyTorch, "
+				  "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False");
+	}
 	result = found->api->vmm_export(&fd, found->alloc, CUDA_HANDLE_FD, 0);
 	if (result != CUDA_OK)
 		return sys_cuda_error(result, "descriptor of mapped GPU memory");

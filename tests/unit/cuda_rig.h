@@ -109,6 +109,17 @@ static inline cuda_ptr rig_alloc(uint32_t device, size_t bytes)
 	return ptr;
 }
 
+static inline cuda_ptr rig_alloc_pool(uint32_t device, size_t bytes)
+{
+	struct rig_scope rig;
+	cuda_ptr ptr = 0;
+
+	rig_enter(&rig, device);
+	assert_int_equal(api->mem_alloc_async(&ptr, bytes, NULL), CUDA_OK);
+	rig_leave(&rig);
+	return ptr;
+}
+
 static inline void rig_free(uint32_t device, cuda_ptr ptr)
 {
 	struct rig_scope rig;

@@ -23,12 +23,12 @@
 /* What the memory of both sides is. */
 enum share_memory {
 	SHARE_ALLOC,  /* cuMemAlloc */
+	SHARE_POOL,   /* cuMemAllocAsync */
 	SHARE_MAPPED, /* cuMemMap */
 	SHARE_INSIDE, /* a part of a mapping that has others before and behind it, and a gap */
 	SHARE_CLOSED, /* mapped, for its own process alone */
 	SHARE_ACROSS, /* over two mappings */
 };
-
 /* In grains, in a reservation of its own: a gap, and mappings of so many behind one another. */
 static const struct share_layout {
 	unsigned gap, grains[3];
@@ -147,7 +147,9 @@ static inline cuda_ptr layout_take(uint32_t device)
 
 static inline cuda_ptr share_alloc(uint32_t device)
 {
-	return share_memory == SHARE_ALLOC ? rig_alloc(device, SHARE_BYTES) : layout_take(device);
+	if (share_memory > SHARE_POOL)
+		return layout_take(device);
+	return (share_memory == SHARE_POOL ? rig_alloc_pool : rig_alloc)(device, SHARE_BYTES);
 }
 
 static inline void share_give(uint32_t device, cuda_ptr memory)
@@ -155,7 +157,7 @@ static inline void share_give(uint32_t device, cuda_ptr memory)
 	const struct share_layout *is = &share_layouts[share_memory];
 	size_t gap = (size_t)is->gap << 21;
 
-	if (share_memory == SHARE_ALLOC) {
+	if (share_memory <= SHARE_POOL) {
 		rig_free(device, memory);
 		return;
 	}
@@ -456,7 +458,6 @@ static inline bool share_settles(struct share_pair *pair, enum tcpx_op op, unsig
 	return false;
 }
 
-/* Until they do. */
 static inline void share_settle(struct share_pair *pair, enum tcpx_op op)
 {
 	while (!share_settles(pair, op, SHARE_FEW))

@@ -26,6 +26,16 @@ static inline void stock_same(struct share_pair *pair, const struct stock *want,
 			 now.live[1] - want->live[1], now.descriptors[1] - want->descriptors[1]);
 }
 
+/* The query of the near side says why memory of one end is not mapped by the other. */
+static inline void share_error_says(struct share_pair *pair, const char *what)
+{
+	tcpx_peer_info info = {.sz = sizeof(info)};
+
+	assert_int_equal(tcpx_peer_query(pair->near.session, pair->near.peer, &info), TCPX_OK);
+	if (*what ? !strstr(info.share_error, what) : *info.share_error)
+		fail_msg("'%s' in '%s'", what, info.share_error);
+}
+
 /* Who waits for a small transfer receives by itself, and the session keeps a descriptor for it. */
 static inline void wait_leading(struct share_pair *pair)
 {

@@ -3,7 +3,7 @@
 #include "runtime_refs.h"
 #include "engine/path/direct.h"
 #include "engine/path/share.h"
-#include "share_rig.h"
+#include "share_stock.h"
 #include "sys/crypto.h"
 
 /* Which of the two processes holds its GPUs: the one that copies. */
@@ -597,11 +597,14 @@ static void without_peer_access_bytes_are_staged(void **state)
 
 	(void)state;
 	share_open(&pair, true, 0, 1);
+	share_error_says(&pair, "");
 	assert_false(share_settles(&pair, TCPX_OP_WRITE, 30));
+	share_error_says(&pair, "map");
 	side_fill(&pair.near, 1);
 	assert_int_equal(share_move(&pair, TCPX_OP_WRITE), TCPX_OK);
 	assert_true(far_asks(&pair, 'h', 1));
 	assert_false(share_settles(&pair, TCPX_OP_READ, 30));
+	share_error_says(&pair, "cannot be mapped here: GPU 0 cannot read memory of GPU 1; next: ");
 	share_close(&pair);
 	share_open(&pair, false, 0, 1);
 	assert_false(share_settles(&pair, TCPX_OP_WRITE, 30));

@@ -135,10 +135,18 @@ static void what_cannot_be_exported_is_staged(void **state)
 
 	(void)state;
 	open_two(&pair, SHARE_CLOSED, 0, 1);
+	share_error_says(&pair, "");
 	is_staged(&pair);
+	share_error_says(&pair, "without a handle for other processes; next: ask cuMemCreate");
 	share_close(&pair);
 	open_two(&pair, SHARE_ACROSS, 0, 1);
 	is_staged(&pair);
+	share_error_says(&pair, "more than one mapping; next: register each mapping by itself");
+	share_close(&pair);
+	open_two(&pair, SHARE_POOL, 0, 1);
+	is_staged(&pair);
+	share_error_says(&pair,
+			 "memory of a pool (cudaMallocAsync); next: allocate it by cudaMalloc");
 	assert_int_equal(atomic_load(&fetches), 0);
 	share_close(&pair);
 	assert_int_equal(open_descriptors(), before);

@@ -71,6 +71,7 @@ struct engine_shares {
 	bool peer_lists;	   /* the peer has a kernel that copies lists */
 	uint32_t norphans;	   /* shares that the reaper will free; control thread */
 	struct engine_map *last;   /* the mapping that share_map_find() found last */
+	char why[320];		   /* tcpx_peer_info.share_error */
 };
 
 /* Called by path_choose(), with link.lock held: returns whether the request may go by reference or
@@ -115,8 +116,7 @@ struct engine_chan *share_chan(struct engine_peer *peer); /* link.lock; no refer
 void share_due(struct engine_share *share);  /* link.lock; lets share_run() take the next step */
 void share_free(struct engine_share *share); /* control thread, or the thread of the export */
 void share_map_put(struct engine_map *map);  /* ends a use of the mapping; no lock held */
-/* Returns true if the mapping was open and is revoked and not used. Then the caller must call
- * share_map_close() after unlocking. link.lock held. */
+/* If true (open, revoked, unused), share_map_close() must be called after unlocking. link.lock. */
 bool share_map_idle(struct engine_map *map);
 void share_map_close(struct engine_map *map); /* no lock held */
 void share_map_free(struct engine_map *map);  /* frees a mapping that is not open; no lock held */

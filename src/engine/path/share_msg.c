@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "core/status.h"
 #include "engine/path/share.h"
 #include "sys/fd.h"
@@ -34,6 +35,21 @@ static int share_refuse(struct engine_share *share)
 	return share_fd_end(share);
 }
 
+/* Stores why GPU memory of one end is not mapped by the other. The first time for a link, logs it
+ * as well. The caller holds link.lock. */
+static void share_why(struct engine_peer *peer, const char *what, const tcpx_error *error)
+{
+	char *why = peer->shared->why;
+	bool first = !*why;
+
+	text_format(why, sizeof(peer->shared->why), "%s: %s%s%s", what, error->what,
+		    *error->next ? "; next: " : "", error->next);
+	if (first)
+		LOG_WARN("peer '%s': %s; bytes go through host memory", peer->who.name, why);
+	else
+		LOG_DEBUG("peer '%s': %s", peer->who.name, why);
+}
+
 /* Called when the memory kind has exported the region or failed to. Lets share_run() send the
  * offer, or after a failure gives the offer up. If the region was deregistered or the link has
  * ended, frees the share instead. */
@@ -44,11 +60,10 @@ static void share_export_done(struct mem_share *job, tcpx_status status)
 	bool over;
 	int fd = -1;
 
-	if (status != TCPX_OK)
-		LOG_DEBUG("peer '%s': GPU memory cannot be shared, so bytes are sent: %s",
-			  peer->who.name, error_last()->what);
 	link_lock(&peer->link);
 	over = share->retired || peer->link.core_done;
+	if (status != TCPX_OK && !over)
+		share_why(peer, "the peer cannot map GPU memory of this end", error_last());
 	share->by_fd = share->job.fd >= 0;
 	if (!share->by_fd)
 		(void)share_fd_end(share); /* no descriptor to pass, so another export may begin */
@@ -285,11 +300,9 @@ static void map_open_done(struct mem_share *job, tcpx_status status)
 {
 	struct engine_map *map = (struct engine_map *)job;
 	struct engine_peer *peer = map->peer;
+	tcpx_error why = *error_last();
 	bool idle = false, dead;
 
-	if (status != TCPX_OK && status != TCPX_ERR_AGAIN)
-		LOG_INFO("peer '%s': its GPU memory cannot be read from here (%s); bytes are sent",
-			 peer->who.name, error_last()->what);
 	if (status == TCPX_OK)
 		LOG_DEBUG("peer '%s': %llu bytes of its GPU memory are read from here%s",
 			  peer->who.name, (unsigned long long)job->length,
@@ -306,6 +319,8 @@ static void map_open_done(struct mem_share *job, tcpx_status status)
 		idle = share_map_idle(map);
 	} else if (!dead) { /* if `dead` is set, `map` is freed below */
 		map->state = MAP_FAILED;
+		if (status != TCPX_ERR_AGAIN)
+			share_why(peer, "GPU memory of the peer cannot be mapped here", &why);
 	}
 	if (!idle && !dead)
 		map_due(map);
@@ -436,6 +451,7 @@ static tcpx_status share_take_offer(struct engine_peer *peer, const struct frame
 
 static void share_take_answer(struct engine_peer *peer, const struct frame *frame)
 {
+	static const tcpx_error refused = {.what = "it says why in its own log and query"};
 	struct engine_share *share;
 	int fd = -1;
 
@@ -451,6 +467,9 @@ static void share_take_answer(struct engine_peer *peer, const struct frame *fram
 			fd = share_refuse(share);
 			if (frame->linear == core_status_pack(TCPX_ERR_AGAIN))
 				share->again_ns = clock_after(AGAIN_NS);
+			else if (!*peer->shared->why) /* no reason of this end is known */
+				share_why(peer, "the peer cannot map GPU memory of this end",
+					  &refused);
 		}
 	}
 	link_unlock(&peer->link);

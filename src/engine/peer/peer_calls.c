@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "engine/peer/peer_calls.h"
 #include "engine/channel/comms.h"
+#include "engine/path/share.h"
 #include "engine/request/goodbye_wait.h"
 #include "engine/request/pending.h"
 #include "sys/addr.h"
@@ -175,6 +176,8 @@ tcpx_status engine_peer_query(struct engine_session *session, uint64_t peer_id,
 	if (peer->comms && info.message_channels < peer->comms->count)
 		text_format(info.message_error, sizeof(info.message_error), "%s",
 			    peer->comms->missing);
+	if (peer->shared)
+		memcpy(info.share_error, peer->shared->why, sizeof(info.share_error));
 	link_unlock(&peer->link);
 	*out_info = info;
 	peer_put(peer);
