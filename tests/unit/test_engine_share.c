@@ -165,21 +165,24 @@ static void mapped_memory_needs_no_frame(void **state)
 	share_writes = false;
 }
 
-/* A list whose remote memory is in two regions, the lower and the upper half of the far memory. Its
- * pieces are not small: without kernels such a list would be staged. */
-#define PIECES 290u
-#define PIECE 70001u
-#define HALF (PIECES / 2 * PIECE)
+/* A list whose remote memory is in two regions, the lower and the upper half of the far memory.
+ * Without kernels a list of small pieces would be staged; with them it has several parts. */
+static uint32_t pieces = 290, piece_bytes = 70001;
+
+static uint64_t half(void)
+{
+	return pieces / 2 * (uint64_t)piece_bytes;
+}
 
 static tcpx_region upper_half(struct share_pair *pair)
 {
 	TCPX_OPTS(tcpx_region_opts, opts, .kind = TCPX_MEM_CUDA, .device = pair->far.device,
 		  .rights = TCPX_RIGHT_READ | TCPX_RIGHT_WRITE);
-	void *base = (void *)(uintptr_t)(pair->far.memory + HALF);
+	void *base = (void *)(uintptr_t)(pair->far.memory + half());
 	uint8_t token[TCPX_TOKEN_BYTES];
 	tcpx_region region, theirs;
 
-	assert_int_equal(tcpx_region_register(pair->far.session, base, HALF, &opts, &region),
+	assert_int_equal(tcpx_region_register(pair->far.session, base, half(), &opts, &region),
 			 TCPX_OK);
 	assert_int_equal(tcpx_region_export(pair->far.session, region, token), TCPX_OK);
 	assert_int_equal(tcpx_region_import(pair->near.session, pair->near.peer, token,
@@ -194,27 +197,28 @@ static tcpx_request list_prepare(struct share_pair *pair, enum tcpx_op op, tcpx_
 				 const uint8_t *source, uint8_t *want)
 {
 	struct engine_session *session = (struct engine_session *)pair->near.session;
-	tcpx_segment *list = calloc(PIECES, sizeof(*list));
+	tcpx_segment *list = calloc(pieces, sizeof(*list));
 	bool read = op == TCPX_OP_READ, made = false;
 	tcpx_request request;
 
 	assert_non_null(list);
-	for (uint32_t i = 0; i < PIECES; i++) {
-		uint64_t to = (uint64_t)i * PIECE, from = (uint64_t)(PIECES - 1 - i) * PIECE;
+	for (uint32_t i = 0; i < pieces; i++) {
+		uint64_t to = (uint64_t)i * piece_bytes,
+			 from = (uint64_t)(pieces - 1 - i) * piece_bytes;
 		uint64_t far = read ? from : to;
 
 		list[i] = (tcpx_segment){.local = pair->near.region,
 					 .local_offset = read ? to : from,
-					 .remote = far < HALF ? pair->theirs : upper,
-					 .remote_offset = far % HALF,
-					 .length = PIECE - 1};
-		memcpy(want + to, source + from, PIECE - 1);
+					 .remote = far < half() ? pair->theirs : upper,
+					 .remote_offset = far % half(),
+					 .length = piece_bytes - 1};
+		memcpy(want + to, source + from, piece_bytes - 1);
 	}
 	for (;;) {
 		struct engine_request *engine;
 
 		assert_int_equal(tcpx_request_prepare(pair->near.session, pair->near.peer, op, list,
-						      PIECES, NULL, &request),
+						      pieces, NULL, &request),
 				 TCPX_OK);
 		engine = handle_get(&session->requests, request.id);
 		made = engine->way.plan != NULL;
@@ -236,7 +240,7 @@ static void plan_shift(struct share_pair *pair, enum tcpx_op op, tcpx_request re
 	struct direct_plan *plan = engine->way.plan;
 
 	plan->bases[1]++;
-	for (uint32_t i = 0; i < PIECES; i++)
+	for (uint32_t i = 0; i < pieces; i++)
 		if (op == TCPX_OP_READ)
 			plan->sources[i]++;
 		else
@@ -696,6 +700,9 @@ int main(int argc, char **argv)
 	const struct CMUnitTest without[] = {
 		cmocka_unit_test(without_peer_access_bytes_are_staged),
 	};
+	const struct CMUnitTest lists[] = {
+		cmocka_unit_test(a_list_is_made_at_prepare),
+	};
 	const struct CMUnitTest off[] = {
 		cmocka_unit_test(can_be_switched_off),
 	};
@@ -704,6 +711,11 @@ int main(int argc, char **argv)
 		return far_main(argv);
 	if (rig_open())
 		return 1;
+	if (!getenv("FAKECUDA_KERNELS")) {
+		pieces = 1200;
+		piece_bytes = 10001;
+		return cmocka_run_group_tests(lists, NULL, NULL);
+	}
 	if (getenv("FAKECUDA_NO_PEER"))
 		return cmocka_run_group_tests(without, NULL, NULL);
 	if (strcmp(getenv("TCPX_GPU_PEER") ? getenv("TCPX_GPU_PEER") : "", "1"))
