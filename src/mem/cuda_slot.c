@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pinned slots: host memory that a GPU's copy engine and kernels can access. */
+/* Pinned slots: host memory that the copy engine can access, and kernels if the slot is mapped. */
 #include <errno.h>
 #include <linux/mempolicy.h>
 #include <pthread.h>
