@@ -35,19 +35,38 @@ static int share_refuse(struct engine_share *share)
 	return share_fd_end(share);
 }
 
-/* Stores why GPU memory of one end is not mapped by the other. The first time for a link, logs it
- * as well. The caller holds link.lock. */
-static void share_why(struct engine_peer *peer, const char *what, const tcpx_error *error)
+/* What share_why_log() logs. `peer` is NULL if there is nothing to log, else has a reference. */
+struct share_told {
+	struct engine_peer *peer;
+	bool first; /* no reason of the link was logged before */
+	char why[sizeof(((struct engine_shares *)NULL)->why)];
+};
+
+/* Stores why GPU memory of one end is not mapped by the other. The caller holds link.lock, and must
+ * call share_why_log() after unlocking. */
+static void share_why(struct engine_peer *peer, const char *what, const tcpx_error *error,
+		      struct share_told *out_told)
 {
 	char *why = peer->shared->why;
-	bool first = !*why;
 
+	out_told->first = !*why;
 	text_format(why, sizeof(peer->shared->why), "%s: %s%s%s", what, error->what,
 		    *error->next ? "; next: " : "", error->next);
-	if (first)
-		LOG_WARN("peer '%s': %s; bytes go through host memory", peer->who.name, why);
+	memcpy(out_told->why, why, sizeof(out_told->why));
+	out_told->peer = peer;
+	peer_get(peer);
+}
+
+static void share_why_log(struct share_told *told)
+{
+	if (!told->peer)
+		return;
+	if (told->first)
+		LOG_WARN("peer '%s': %s; bytes go through host memory", told->peer->who.name,
+			 told->why);
 	else
-		LOG_DEBUG("peer '%s': %s", peer->who.name, why);
+		LOG_DEBUG("peer '%s': %s", told->peer->who.name, told->why);
+	peer_put(told->peer);
 }
 
 /* Called when the memory kind has exported the region or failed to. Lets share_run() send the
@@ -57,13 +76,15 @@ static void share_export_done(struct mem_share *job, tcpx_status status)
 {
 	struct engine_share *share = (struct engine_share *)job;
 	struct engine_peer *peer = share->peer;
+	struct share_told told = {0};
+	tcpx_error why = *error_last();
 	bool over;
 	int fd = -1;
 
 	link_lock(&peer->link);
 	over = share->retired || peer->link.core_done;
 	if (status != TCPX_OK && !over)
-		share_why(peer, "the peer cannot map GPU memory of this end", error_last());
+		share_why(peer, "the peer cannot map GPU memory of this end", &why, &told);
 	share->by_fd = share->job.fd >= 0;
 	if (!share->by_fd)
 		(void)share_fd_end(share); /* no descriptor to pass, so another export may begin */
@@ -74,6 +95,7 @@ static void share_export_done(struct mem_share *job, tcpx_status status)
 		fd = share_refuse(share);
 	}
 	link_unlock(&peer->link);
+	share_why_log(&told);
 	share_fd_close(fd);
 	if (over)
 		share_free(share);
@@ -300,6 +322,7 @@ static void map_open_done(struct mem_share *job, tcpx_status status)
 {
 	struct engine_map *map = (struct engine_map *)job;
 	struct engine_peer *peer = map->peer;
+	struct share_told told = {0};
 	tcpx_error why = *error_last();
 	bool idle = false, dead;
 
@@ -320,11 +343,13 @@ static void map_open_done(struct mem_share *job, tcpx_status status)
 	} else if (!dead) { /* if `dead` is set, `map` is freed below */
 		map->state = MAP_FAILED;
 		if (status != TCPX_ERR_AGAIN)
-			share_why(peer, "GPU memory of the peer cannot be mapped here", &why);
+			share_why(peer, "GPU memory of the peer cannot be mapped here", &why,
+				  &told);
 	}
 	if (!idle && !dead)
 		map_due(map);
 	link_unlock(&peer->link);
+	share_why_log(&told);
 	if (idle)
 		share_map_close(map);
 	else if (dead)
@@ -452,6 +477,7 @@ static tcpx_status share_take_offer(struct engine_peer *peer, const struct frame
 static void share_take_answer(struct engine_peer *peer, const struct frame *frame)
 {
 	static const tcpx_error refused = {.what = "it says why in its own log and query"};
+	struct share_told told = {0};
 	struct engine_share *share;
 	int fd = -1;
 
@@ -469,10 +495,11 @@ static void share_take_answer(struct engine_peer *peer, const struct frame *fram
 				share->again_ns = clock_after(AGAIN_NS);
 			else if (!*peer->shared->why) /* no reason of this end is known */
 				share_why(peer, "the peer cannot map GPU memory of this end",
-					  &refused);
+					  &refused, &told);
 		}
 	}
 	link_unlock(&peer->link);
+	share_why_log(&told);
 	share_fd_close(fd);
 }
 
