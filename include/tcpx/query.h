@@ -75,7 +75,7 @@ typedef struct tcpx_peer_info {
 	char name[TCPX_NAME_MAX + 1]; /**< name of its session */
 	enum tcpx_peer_state state;
 	char transport[16];  /**< "tcp", "local", or "plugin" if there are plugin channels */
-	char congestion[16]; /**< congestion control of the channels; "" if there is none */
+	char congestion[16]; /**< congestion control of the channels; "" if none uses TCP */
 	char address[64];    /**< remote address of the control link */
 	/** how the peer was authenticated: "secret" (that of a connection info) or "key" (a key
 	 * file); if it was not, where it is: "loopback" or "insecure" (any other address) */

@@ -65,7 +65,7 @@ typedef struct tcpx_session_opts {
 	/** plugin channels per peer, 1..63, of which at most 62 open; default 4 */
 	uint32_t plugin_channels;
 	/** path of the ncclNet plugin for these channels; "default": where a TCPX plugin is
-	 * installed; "": none; NULL: TCPX_PLUGIN, which is none by default */
+	 * installed; "": no plugin; NULL: TCPX_PLUGIN, whose default is no plugin */
 	const char *plugin;
 	const char *nic; /**< devices of the plugin, a comma list or "all"; NULL: TCPX_NIC */
 	/** a value of TCPX_UNPACK_IMPL, see tcpx-gpudirect(7); NULL: the value of that variable */
@@ -138,7 +138,7 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_listen(tcpx_session *session,
 
 /**
  * Writes the session's connection info: its name, addresses, port, public key and a secret.
- * Whoever has the info may connect, so it must be kept secret.
+ * Every process that has the info may connect, so keep it secret.
  * @param buf      room for cap bytes; TCPX_INFO_MAX_BYTES are always enough
  * @param out_len  bytes written
  * @return TCPX_OK; ERR_RANGE (buffer too small); ERR_STATE (not listening). @threads any.
@@ -262,7 +262,7 @@ TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_session_wait(tcpx_session *session, in
 TCPX_API int tcpx_session_fd(tcpx_session *session);
 
 /** Gives the reason why a peer is dead. For a peer with `reconnect`: why its last link ended, until
- * the next link is up. The reason's status is TCPX_OK if there is none.
+ * the next link is up. While the peer lives, the status is TCPX_OK.
  * @return TCPX_OK; ERR_STALE; ERR_INVALID. @threads any. */
 TCPX_API TCPX_MUST_CHECK tcpx_status tcpx_peer_error(tcpx_session *session, tcpx_peer peer,
 						     tcpx_error *out_error);

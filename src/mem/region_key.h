@@ -26,9 +26,9 @@ void mem_keys_close(struct mem_keys *keys);
 /* Computes own.key of a region that is not in the hash table yet. Returns ERR_EXISTS if other
  * memory has the same STABLE key. */
 tcpx_status mem_keys_assign(struct mem_keys *keys, struct mem_region *region);
-/* Returns the region of an earlier STABLE registration of the same memory with the same rights.
- * Returns NULL if there is none, if it is retired, or if `region` is not STABLE. Called after
- * mem_keys_assign. */
+/* Returns the region of an earlier STABLE registration of the same memory with the same rights. If
+ * that region is retired, if nobody registered the memory so before, or if `region` is not STABLE,
+ * returns NULL. Called after mem_keys_assign. */
 struct mem_region *mem_keys_twin(const struct mem_keys *keys, const struct mem_region *region);
 /* Adds the region's own key to the hash table. */
 void mem_keys_add(struct mem_keys *keys, struct mem_region *region);

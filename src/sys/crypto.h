@@ -22,7 +22,7 @@ struct sys_span {
 /* Returns 1 if every function below works in this process. A library that refuses one of the
  * algorithms, for example in FIPS mode, is treated as missing. The first call loads the library. */
 int sys_crypto_available(void);
-/* Names the library in use, or says why there is none. The text is never freed. */
+/* Names the library in use, or says why no library is used. The text is never freed. */
 const char *sys_crypto_reason(void);
 /* Computes the HMAC of the concatenated spans. Returns ERR_UNSUPPORTED without a usable library,
  * ERR_INTERNAL if the library fails. */

@@ -8,7 +8,7 @@
 /* Returns the index of the interface that has the socket's local address. Returns 0 if none has it,
  * or if the socket is no IP socket. */
 uint32_t carrier_iface(int fd);
-/* Returns the first rail for which carrier_lost() is false, or `rail` if there is none. The search
+/* Returns the first rail for which carrier_lost() is false, or `rail` if all are lost. The search
  * begins at `rail` and goes in a circle: the result may exceed the number of rails, and must be
  * taken modulo that number. */
 uint32_t carrier_rail(const struct engine_session *session, uint32_t rail);
