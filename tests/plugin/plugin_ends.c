@@ -151,17 +151,13 @@ static void malformed(struct side *side)
 {
 	tcpx_event event = {.sz = sizeof(event)};
 	struct area mine, open;
-	tcpx_segment segment = {.length = SIZE};
+	tcpx_segment segment;
 
 	side_env("TCPX_PLUGIN_CHANNELS", "1");
 	side_env("TCPXEMU_FAULT", side->index ? "" : "no-send:side=send:nth=3");
 	side_open(side, TCPXEMU);
 	side_connect(side, 1);
-	area_make(side, &mine, SIZE);
-	area_make(side, &open, SIZE);
-	area_swap(side, &open);
-	segment.local = mine.region;
-	segment.remote = open.remote;
+	segment = area_pair(side, &mine, &open, SIZE);
 	if (!side->index) {
 		uint64_t before = side_stats().sent_messages;
 		tcpx_request request = side_start(side, TCPX_OP_WRITE, &segment, 1);

@@ -370,11 +370,7 @@ static void no_rule(struct side *side)
 	if (!side->index)
 		said_await("peer second: accept: rc 3&no flow rule");
 	CHECK_EQ(side_peer(side).message_channels, 0);
-	area_make(side, &mine, 3 * MESSAGE);
-	area_make(side, &open, 3 * MESSAGE);
-	area_swap(side, &open);
-	segment =
-		(tcpx_segment){.local = mine.region, .remote = open.remote, .length = 3 * MESSAGE};
+	segment = area_pair(side, &mine, &open, 3 * MESSAGE);
 	area_fill(side, &mine, 0, segment.length, 9); /* the same at both ends */
 	if (!side->index)
 		OK(side_end(side, side_start(side, TCPX_OP_WRITE, &segment, 1)));

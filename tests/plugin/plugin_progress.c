@@ -129,7 +129,7 @@ struct refusal {
 static void refuses_run(struct side *side, void *arg)
 {
 	const struct refusal *row = arg;
-	tcpx_segment segment = {.length = SIZE};
+	tcpx_segment segment;
 	struct area mine, open;
 	tcpx_status status;
 
@@ -141,11 +141,7 @@ static void refuses_run(struct side *side, void *arg)
 	side_open(side, TCPXEMU);
 	side_connect(side, row->channels);
 	CHECK_EQ(side_peer(side).message_channels, row->channels);
-	area_make(side, &mine, SIZE);
-	area_make(side, &open, SIZE);
-	area_swap(side, &open);
-	segment.local = mine.region;
-	segment.remote = open.remote;
+	segment = area_pair(side, &mine, &open, SIZE);
 	if (!side->index) {
 		status = side_end(side, side_start(side, TCPX_OP_WRITE, &segment, 1));
 		CHECK_EQ(status, row->channels ? TCPX_ERR_CHANNEL_LOST : TCPX_OK);

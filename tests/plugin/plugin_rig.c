@@ -258,6 +258,14 @@ void area_swap(struct side *side, struct area *area)
 	OK(tcpx_region_import(side->session, side->peer, token, sizeof(token), &area->remote));
 }
 
+tcpx_segment area_pair(struct side *side, struct area *mine, struct area *open, uint64_t bytes)
+{
+	area_make(side, mine, bytes);
+	area_make(side, open, bytes);
+	area_swap(side, open);
+	return (tcpx_segment){.local = mine->region, .remote = open->remote, .length = bytes};
+}
+
 void area_free(struct side *side, struct area *area)
 {
 	struct sys_cuda_scope scope;

@@ -65,6 +65,8 @@ void side_meet(struct side *side); /* the other one is here, too */
 
 void area_make(struct side *side, struct area *area, uint64_t bytes);
 void area_swap(struct side *side, struct area *area);
+/* Makes both areas and swaps `open`. Returns a segment from `mine` to the other side's `open`. */
+tcpx_segment area_pair(struct side *side, struct area *mine, struct area *open, uint64_t bytes);
 void area_free(struct side *side, struct area *area);
 /* Bytes of the pattern seed. */
 void area_fill(struct side *side, struct area *area, uint64_t off, uint64_t bytes, uint64_t seed);
