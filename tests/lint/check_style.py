@@ -36,7 +36,7 @@ CUTS = re.compile(r"\bv?snprintf\s*\(\s*(?:[\w.>-]*\b)?(what|why|said|lost|gone|
                   r"there|hint|error_text)\b")
 CLOSES = re.compile(r"(?<![\w.>*])close\([^()]+\);")
 # The table itself; and descriptors of a message that are closed before they are entered.
-CLOSERS = {"src/sys/fd.c", "src/net/local/local_fetch.c"}
+CLOSERS = {"src/sys/fd.c", "src/sys/fd_pass.c"}
 SENDS = re.compile(r"(?<![\w.>])(send|sendto|sendmsg|sendmmsg)\s*\(([^;]*);")
 
 

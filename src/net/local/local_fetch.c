@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "net/local/local_priv.h"
 #include "sys/fd.h"
+#include "sys/fd_pass.h"
 
 #define FETCH_NS (2 * CLOCK_S_NS) /* how long the answer may take */
 
@@ -27,69 +28,24 @@ struct local_fetch {
 
 tcpx_status local_pass(int sock, const void *bytes, size_t n, int fd)
 {
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = {0};
-	struct iovec iov = {(void *)bytes, n};
-	struct msghdr msg = {.msg_iov = &iov,
-			     .msg_iovlen = 1,
-			     .msg_control = control.bytes,
-			     .msg_controllen = sizeof(control.bytes)};
-	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
-
-	cmsg->cmsg_level = SOL_SOCKET;
-	cmsg->cmsg_type = SCM_RIGHTS;
-	cmsg->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(cmsg), &fd, sizeof(fd));
 	/* The socket is new, so its send buffer has room for the whole message. */
-	if (sendmsg(sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)n)
+	if (sys_fd_pass(sock, bytes, n, &fd, 1))
 		return error_set(errno == EPIPE || errno == ECONNRESET ? TCPX_ERR_PEER_RESET
 								       : TCPX_ERR_SYSTEM,
 				 errno, "descriptor for another process");
 	return TCPX_OK;
 }
 
-/* Stores the first descriptor of the message in *inout_fd if *inout_fd is -1. Closes all other
- * descriptors of the message. */
-static void take_descriptors(struct msghdr *msg, int *inout_fd)
-{
-	struct cmsghdr *cmsg;
-
-	for (cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR(msg, cmsg)) {
-		size_t count = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		int fd;
-
-		if (cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t i = 0; i < count; i++) {
-			memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof(int), sizeof(fd));
-			if (*inout_fd < 0)
-				*inout_fd = fd;
-			else
-				close(fd); /* sys_fd does not know it yet, so not sys_fd_close() */
-		}
-	}
-}
-
 ssize_t local_pass_recv(int sock, void *bytes, size_t n, int *inout_fd)
 {
-	union {
-		char bytes[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control;
-	struct iovec iov = {bytes, n};
-	struct msghdr msg = {.msg_iov = &iov,
-			     .msg_iovlen = 1,
-			     .msg_control = control.bytes,
-			     .msg_controllen = sizeof(control.bytes)};
-	ssize_t got;
+	uint32_t count;
+	int fd;
+	ssize_t got = sys_fd_pass_recv(sock, bytes, n, &fd, 1, &count);
 
-	sys_fd_begin();
-	got = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	if (got >= 0)
-		take_descriptors(&msg, inout_fd);
-	sys_fd_end(*inout_fd);
+	if (count && *inout_fd < 0)
+		*inout_fd = fd;
+	else if (count)
+		sys_fd_close(fd);
 	return got;
 }
 
