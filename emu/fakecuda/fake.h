@@ -64,8 +64,9 @@ enum fake_kind {
 	FAKE_MEMORY,  /* cuMemAlloc */
 	FAKE_MANAGED, /* the CPU may touch it as well */
 	FAKE_POOL,
-	FAKE_IPC, /* of another process */
-	FAKE_VMM, /* a mapping */
+	FAKE_IPC,      /* of another process */
+	FAKE_POOL_IPC, /* of another process's pool */
+	FAKE_VMM,      /* a mapping */
 	FAKE_HOST,
 	FAKE_REGISTERED,
 };
@@ -84,6 +85,7 @@ struct fake_range {
 	unsigned uses;	     /* by queued work */
 	unsigned opens;	     /* of an IPC mapping */
 	uint64_t inode;	     /* of an IPC mapping's memory */
+	cuda_pool pool;	     /* of memory of a pool */
 	uint32_t access;     /* VMM: devices that may read and write it */
 	unsigned host_flags; /* of pinned memory */
 	int going;	     /* being freed: nobody finds it any more */
@@ -175,8 +177,27 @@ int fake_reachable(const struct fake_range *range, int device);
 void fake_span_use(uint64_t addr, size_t bytes, int by);
 int fake_memory_file(const char *what, int device, size_t bytes); /* -1 */
 
-/* fake_vmm.c: the visible device of a physical one; -1. */
-int fake_device_of(int physical);
+/* fake_vmm.c */
+int fake_device_of(int physical); /* the visible device of a physical one; -1 */
+/* The visible device of a descriptor of fake_memory_file(what, ...); -1: it is none. */
+int fake_file_device(const char *what, int fd);
+int fake_prop_device(int type, struct cuda_location location); /* -1: not memory of a device */
+
+/* fake_mem.c; under the lock. An allocation; of a pool, if that is not NULL. */
+cuda_result fake_memory_make(enum fake_kind kind, cuda_ctx owner, int device, size_t bytes,
+			     cuda_pool pool, cuda_ptr *out);
+
+/* fake_pool.c; under the lock. */
+cuda_pool fake_pool_default(int device);
+int fake_pool_reachable(cuda_pool pool, int device);
+/* A pool that this process opened, not destroyed; its inode. */
+int fake_pool_opened(cuda_pool pool, uint64_t *out_inode);
+uint64_t fake_pool_inode(cuda_pool pool); /* of one that may be exported; 0 */
+void fake_pool_used(cuda_pool pool,
+		    int by); /* its allocations and openings; 0 ends a destroyed one */
+
+/* fake_ipc.c; under the lock: unmaps what was opened, without waiting for work. */
+void fake_ipc_unmap(struct fake_range *range);
 
 /* fake_stream.c */
 struct fake_work {

@@ -285,7 +285,7 @@ void fake_gone(unsigned *live)
 static unsigned sum_of(const struct fakecuda_live *live)
 {
 	return live->contexts + live->memory + live->host + live->registrations + live->streams +
-	       live->events + live->modules + live->ipc + live->vmm;
+	       live->events + live->modules + live->ipc + live->pools + live->vmm;
 }
 
 unsigned fakecuda_live(struct fakecuda_live *out)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Legacy IPC: a handle names the exporter's descriptor of the memory, which /proc opens again. */
+/* Memory of another process, by legacy IPC or of a pool: a handle names the exporter's descriptor
+ * of the memory, which /proc opens again. */
 #include "fake.h"
 
 #include <fcntl.h>
@@ -13,36 +14,48 @@ struct ipc_text { /* in struct cuda_ipc_mem */
 	uint64_t magic, bytes, id, inode;
 	int32_t pid, fd, physical;
 	uint32_t begin;
+	uint64_t pool; /* the pool's inode; 0: legacy IPC */
 };
 _Static_assert(sizeof(struct ipc_text) <= sizeof(struct cuda_ipc_mem), "a handle is 64 bytes");
+_Static_assert(sizeof(struct ipc_text) <= sizeof(struct cuda_pool_memory), "so is a pool's");
+
+/* Under the lock. */
+static cuda_result text_make(const struct fake_range *range, uint64_t pool, struct ipc_text *out)
+{
+	struct stat st;
+
+	if (fstat(range->fd, &st))
+		return CUDA_ERR_INVALID_VALUE;
+	*out = (struct ipc_text){.magic = IPC_MAGIC,
+				 .bytes = range->bytes,
+				 .id = range->id,
+				 .inode = st.st_ino,
+				 .pid = getpid(),
+				 .fd = range->fd,
+				 .begin = range->begin,
+				 .physical = fake.device[range->device].physical,
+				 .pool = pool};
+	return CUDA_OK;
+}
 
 /* ptr may lie anywhere in the allocation; the handle is the whole one's. */
 cuda_result fake_ipc_get(struct cuda_ipc_mem *out, cuda_ptr ptr)
 {
+	cuda_result rc = CUDA_ERR_INVALID_VALUE;
 	struct fake_range *range;
-	cuda_result rc = CUDA_OK;
 	struct ipc_text text;
-	struct stat st;
 
 	FAKE_ENTER(ipc_get);
 	pthread_mutex_lock(&fake.lock);
 	range = fake_range_find(ptr);
-	if (!range || range->kind != FAKE_MEMORY || fstat(range->fd, &st)) {
-		rc = CUDA_ERR_INVALID_VALUE;
-	} else {
-		text = (struct ipc_text){.magic = IPC_MAGIC,
-					 .bytes = range->bytes,
-					 .id = range->id,
-					 .inode = st.st_ino,
-					 .pid = getpid(),
-					 .fd = range->fd,
-					 .begin = range->begin,
-					 .physical = fake.device[range->device].physical};
-		memset(out, 0, sizeof(*out));
-		memcpy(out, &text, sizeof(text));
-	}
+	if (range && range->kind == FAKE_MEMORY)
+		rc = text_make(range, 0, &text);
 	pthread_mutex_unlock(&fake.lock);
-	return rc;
+	if (rc)
+		return rc;
+	memset(out, 0, sizeof(*out));
+	memcpy(out, &text, sizeof(text));
+	return CUDA_OK;
 }
 
 /* The exporter's memory, if it lives and has not been freed; -1. */
@@ -63,17 +76,20 @@ static int ipc_file(const struct ipc_text *text)
 	return -1;
 }
 
-/* Under the lock. */
-static cuda_result ipc_map(const struct ipc_text *text, int device, cuda_ctx ctx, cuda_ptr *out)
+/* Under the lock. ctx is NULL for memory of a pool. */
+static cuda_result ipc_map(const struct ipc_text *text, int device, cuda_ctx ctx, cuda_pool pool,
+			   cuda_ptr *out)
 {
+	enum fake_kind kind = pool ? FAKE_POOL_IPC : FAKE_IPC;
 	struct fake_range *range = NULL;
 	size_t whole = text->begin + text->bytes;
 	uint64_t addr;
 	int fd;
 
-	for (range = fake.ranges; range; range = range->next) { /* opened before: counted */
-		if (range->kind == FAKE_IPC && range->inode == text->inode && !range->going) {
-			range->opens++;
+	for (range = fake.ranges; range; range = range->next) { /* opened before */
+		if (range->kind == kind && range->inode == text->inode && !range->going) {
+			if (!pool) /* only legacy IPC counts */
+				range->opens++;
 			*out = range->base;
 			return CUDA_OK;
 		}
@@ -87,7 +103,7 @@ static cuda_result ipc_map(const struct ipc_text *text, int device, cuda_ctx ctx
 		addr = 0;
 	}
 	if (addr)
-		range = fake_range_add(FAKE_IPC, addr + text->begin, text->bytes, ctx, device);
+		range = fake_range_add(kind, addr + text->begin, text->bytes, ctx, device);
 	if (!range) {
 		if (addr) {
 			fake_arena_unmap(addr, whole);
@@ -100,6 +116,11 @@ static cuda_result ipc_map(const struct ipc_text *text, int device, cuda_ctx ctx
 	range->inode = text->inode;
 	range->opens = 1;
 	range->begin = text->begin;
+	range->pool = pool;
+	if (pool) {
+		fake_pool_used(pool, 1);
+		fake.live.ipc++;
+	}
 	*out = range->base;
 	return CUDA_OK;
 }
@@ -114,7 +135,7 @@ cuda_result fake_ipc_open(cuda_ptr *out, struct cuda_ipc_mem handle, unsigned fl
 
 	FAKE_ENTER(ipc_open);
 	memcpy(&text, &handle, sizeof(text));
-	if (flags != CUDA_IPC_LAZY_PEER_ACCESS || text.magic != IPC_MAGIC)
+	if (flags != CUDA_IPC_LAZY_PEER_ACCESS || text.magic != IPC_MAGIC || text.pool)
 		return CUDA_ERR_INVALID_VALUE;
 	if (text.pid == getpid())
 		return CUDA_ERR_INVALID_CONTEXT;
@@ -126,7 +147,7 @@ cuda_result fake_ipc_open(cuda_ptr *out, struct cuda_ipc_mem handle, unsigned fl
 	if (!rc && device != ctx->device && fake.no_peer)
 		rc = CUDA_ERR_PEER_ACCESS_UNSUPPORTED;
 	if (!rc)
-		rc = ipc_map(&text, device, ctx, out);
+		rc = ipc_map(&text, device, ctx, NULL, out);
 	if (!rc && device != ctx->device)
 		ctx->peers |= 1u << device; /* what the flag asks for */
 	if (!rc)
@@ -160,4 +181,59 @@ cuda_result fake_ipc_close(cuda_ptr ptr)
 	}
 	pthread_mutex_unlock(&fake.lock);
 	return late;
+}
+
+/* ptr is the first byte of the allocation. */
+cuda_result fake_pool_export_memory(struct cuda_pool_memory *out, cuda_ptr ptr)
+{
+	cuda_result rc = CUDA_ERR_INVALID_VALUE;
+	struct fake_range *range;
+	struct ipc_text text;
+
+	FAKE_ENTER(pool_export_memory);
+	pthread_mutex_lock(&fake.lock);
+	range = fake_range_find(ptr);
+	if (range && range->kind == FAKE_POOL && range->base == ptr && fake_pool_inode(range->pool))
+		rc = text_make(range, fake_pool_inode(range->pool), &text);
+	pthread_mutex_unlock(&fake.lock);
+	if (rc)
+		return rc;
+	memset(out, 0, sizeof(*out));
+	memcpy(out, &text, sizeof(text));
+	return CUDA_OK;
+}
+
+/* Opened again: the same address, and the first free ends it. */
+cuda_result fake_pool_import_memory(cuda_ptr *out, cuda_pool pool, struct cuda_pool_memory *memory)
+{
+	cuda_result rc = CUDA_ERR_INVALID_VALUE;
+	struct ipc_text text;
+	uint64_t inode;
+	int device;
+
+	FAKE_ENTER(pool_import_memory);
+	memcpy(&text, memory, sizeof(text));
+	pthread_mutex_lock(&fake.lock);
+	device = fake_device_of(text.physical);
+	if (text.magic == IPC_MAGIC && device >= 0 && fake_pool_opened(pool, &inode) &&
+	    inode == text.pool)
+		rc = ipc_map(&text, device, NULL, pool, out);
+	pthread_mutex_unlock(&fake.lock);
+	return rc;
+}
+
+void fake_ipc_unmap(struct fake_range *range)
+{
+	size_t whole = range->begin + range->bytes;
+	uint64_t addr = range->base - range->begin;
+	cuda_pool pool = range->pool;
+	int fd = range->fd;
+
+	fake_gone(&fake.live.ipc);
+	if (fake_range_remove_now(range))
+		return;
+	fake_pool_used(pool, -1);
+	fake_arena_unmap(addr, whole);
+	fake_arena_give(addr, whole);
+	close(fd);
 }

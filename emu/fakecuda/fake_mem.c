@@ -17,9 +17,8 @@ static size_t page_up(size_t bytes)
 	return (bytes + page - 1) / page * page;
 }
 
-/* Under the lock. */
-static cuda_result memory_make(enum fake_kind kind, cuda_ctx owner, int device, size_t bytes,
-			       cuda_ptr *out)
+cuda_result fake_memory_make(enum fake_kind kind, cuda_ctx owner, int device, size_t bytes,
+			     cuda_pool pool, cuda_ptr *out)
 {
 	uint32_t begin = kind == FAKE_MEMORY && bytes < SMALL_BYTES ? SMALL_BEGIN : 0;
 	size_t whole = page_up(bytes + begin);
@@ -50,6 +49,9 @@ static cuda_result memory_make(enum fake_kind kind, cuda_ctx owner, int device, 
 	}
 	range->fd = fd;
 	range->begin = begin;
+	range->pool = pool;
+	if (pool)
+		fake_pool_used(pool, 1);
 	fake.device[device].used += whole;
 	fake.live.memory++;
 	*out = range->base;
@@ -62,12 +64,15 @@ static void memory_let_go(struct fake_range *range, int wait)
 	size_t whole = page_up(range->bytes + range->begin);
 	uint64_t addr = range->base - range->begin;
 	int fd = range->fd, device = range->device;
+	cuda_pool pool = range->pool;
 
 	fake_gone(&fake.live.memory);
 	if (wait)
 		fake_range_remove(range);
 	else if (fake_range_remove_now(range))
 		return;
+	if (pool)
+		fake_pool_used(pool, -1);
 	fake_arena_unmap(addr, whole);
 	fake_arena_give(addr, whole);
 	close(fd);
@@ -81,6 +86,14 @@ static struct fake_range *memory_at(cuda_ptr ptr)
 	if (!range || range->base != ptr || range->kind > FAKE_POOL)
 		return NULL;
 	return range;
+}
+
+/* Also an allocation of another process's pool. */
+static struct fake_range *pool_memory_at(cuda_ptr ptr)
+{
+	struct fake_range *range = fake_range_find(ptr);
+
+	return range && range->base == ptr && range->kind == FAKE_POOL_IPC ? range : memory_at(ptr);
 }
 
 cuda_result fake_mem_info(size_t *out_free, size_t *out_total)
@@ -108,7 +121,7 @@ cuda_result fake_mem_alloc(cuda_ptr *out, size_t bytes)
 	pthread_mutex_lock(&fake.lock);
 	rc = fake_ctx_here(&ctx);
 	if (!rc)
-		rc = memory_make(FAKE_MEMORY, ctx, ctx->device, bytes, out);
+		rc = fake_memory_make(FAKE_MEMORY, ctx, ctx->device, bytes, NULL, out);
 	pthread_mutex_unlock(&fake.lock);
 	return rc;
 }
@@ -124,7 +137,7 @@ cuda_result fake_mem_alloc_managed(cuda_ptr *out, size_t bytes, unsigned flags)
 	pthread_mutex_lock(&fake.lock);
 	rc = fake_ctx_here(&ctx);
 	if (!rc)
-		rc = memory_make(FAKE_MANAGED, ctx, ctx->device, bytes, out);
+		rc = fake_memory_make(FAKE_MANAGED, ctx, ctx->device, bytes, NULL, out);
 	pthread_mutex_unlock(&fake.lock);
 	return rc;
 }
@@ -139,10 +152,13 @@ cuda_result fake_mem_free(cuda_ptr ptr)
 		return late;
 	pthread_mutex_lock(&fake.lock);
 	rc = fake_ctx_leaving(&late);
-	range = memory_at(ptr);
+	range = pool_memory_at(ptr);
 	if (!rc && !range)
 		rc = CUDA_ERR_INVALID_VALUE;
-	if (!rc) {
+	if (!rc && range->kind == FAKE_POOL_IPC) {
+		fake_device_wait(range->device);
+		fake_ipc_unmap(range);
+	} else if (!rc) {
 		range->going = 1; /* nobody finds it any more */
 		fake_device_wait(range->device);
 		memory_let_go(range, 1);
@@ -158,17 +174,23 @@ cuda_result fake_mem_alloc_async(cuda_ptr *out, size_t bytes, cuda_stream stream
 	FAKE_ENTER(mem_alloc_async);
 	pthread_mutex_lock(&fake.lock);
 	rc = fake_stream_here(stream, &stream);
-	if (!rc)
-		rc = memory_make(FAKE_POOL, NULL, fake_stream_ctx(stream)->device, bytes, out);
+	if (!rc) {
+		int device = fake_stream_ctx(stream)->device;
+
+		rc = fake_memory_make(FAKE_POOL, NULL, device, bytes, fake_pool_default(device),
+				      out);
+	}
 	pthread_mutex_unlock(&fake.lock);
 	return rc;
 }
 
 static void free_end(struct fake_work *work)
 {
-	struct fake_range *range = memory_at(work->addr);
+	struct fake_range *range = pool_memory_at(work->addr);
 
-	if (range)
+	if (range && range->kind == FAKE_POOL_IPC)
+		fake_ipc_unmap(range);
+	else if (range)
 		memory_let_go(range, 0);
 }
 
@@ -180,7 +202,7 @@ cuda_result fake_mem_free_async(cuda_ptr ptr, cuda_stream stream)
 	FAKE_ENTER_LATE(mem_free_async, &late);
 	pthread_mutex_lock(&fake.lock);
 	rc = fake_stream_here(stream, &stream);
-	if (!rc && !memory_at(ptr))
+	if (!rc && !pool_memory_at(ptr))
 		rc = CUDA_ERR_INVALID_VALUE;
 	if (!rc) {
 		work = fake_work_new(stream);

@@ -12,6 +12,8 @@ int fake_reachable(const struct fake_range *range, int device)
 		return device < 0 ? range->access != 0 : (range->access & 1u << device) != 0;
 	if (device < 0 || range->kind == FAKE_MANAGED || range->kind >= FAKE_HOST)
 		return 1;
+	if (range->pool)
+		return fake_pool_reachable(range->pool, device);
 	return range->device == device ||
 	       (fake.device[device].primary.peers & 1u << range->device) != 0;
 }
@@ -63,9 +65,8 @@ static cuda_result query(void *out, int attribute, const struct fake_range *rang
 	case CUDA_POINTER_ACCESS_FLAGS:
 		*(int *)out = range ? query_access(range) : 0;
 		break;
-	case CUDA_POINTER_MEMPOOL: /* any address that is not NULL */
-		*(void **)out =
-			range && range->kind == FAKE_POOL ? &fake.device[range->device] : NULL;
+	case CUDA_POINTER_MEMPOOL:
+		*(cuda_pool *)out = range ? range->pool : NULL;
 		break;
 	default:
 		return CUDA_ERR_INVALID_VALUE;

@@ -50,13 +50,17 @@ static void handle_drop(struct fake_handle *handle)
 	free(handle);
 }
 
+int fake_prop_device(int type, struct cuda_location location)
+{
+	if (type != CUDA_ALLOC_PINNED || location.type != CUDA_LOCATION_DEVICE || location.id < 0 ||
+	    location.id >= fake.devices)
+		return -1;
+	return location.id;
+}
+
 static int prop_device(const struct cuda_alloc_prop *prop)
 {
-	if (!prop || prop->type != CUDA_ALLOC_PINNED ||
-	    prop->location.type != CUDA_LOCATION_DEVICE || prop->location.id < 0 ||
-	    prop->location.id >= fake.devices)
-		return -1;
-	return prop->location.id;
+	return prop ? fake_prop_device(prop->type, prop->location) : -1;
 }
 
 cuda_result fake_vmm_granularity(size_t *out, const struct cuda_alloc_prop *prop, int flags)
@@ -184,7 +188,6 @@ cuda_result fake_vmm_export(void *out, cuda_alloc alloc, int type, unsigned long
 	return CUDA_OK;
 }
 
-/* The visible device of a physical one; -1. */
 int fake_device_of(int physical)
 {
 	for (int i = 0; i < fake.devices; i++) {
@@ -194,10 +197,9 @@ int fake_device_of(int physical)
 	return -1;
 }
 
-/* What kind of memory the descriptor is, by its name; the visible device, -1. */
-static int file_device(int fd)
+int fake_file_device(const char *what, int fd)
 {
-	char path[64], name[128];
+	char path[64], name[128], form[64];
 	int physical;
 	ssize_t len;
 
@@ -206,7 +208,8 @@ static int file_device(int fd)
 	if (len < 0)
 		return -1;
 	name[len] = '\0';
-	if (sscanf(name, "/memfd:fakecuda-vmm-%d", &physical) != 1)
+	snprintf(form, sizeof(form), "/memfd:fakecuda-%s-%%d", what);
+	if (sscanf(name, form, &physical) != 1)
 		return -1;
 	return fake_device_of(physical);
 }
@@ -221,7 +224,7 @@ cuda_result fake_vmm_import(cuda_alloc *out, void *os_handle, int type)
 	FAKE_ENTER(vmm_import);
 	if (type != CUDA_HANDLE_FD)
 		return CUDA_ERR_NOT_SUPPORTED;
-	device = file_device(fd);
+	device = fake_file_device("vmm", fd);
 	own = device < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (own < 0 || fstat(own, &st)) {
 		if (own >= 0)

@@ -44,8 +44,9 @@ struct fakecuda_live {
 	unsigned host;	   /* cuMemHostAlloc */
 	unsigned registrations;
 	unsigned streams, events, modules;
-	unsigned ipc; /* opened handles */
-	unsigned vmm; /* handles, mappings and reservations */
+	unsigned ipc;	/* opened handles, allocations of opened pools */
+	unsigned pools; /* created and opened ones */
+	unsigned vmm;	/* handles, mappings and reservations */
 	/* KiB of pinned host memory, in whole KiB of each allocation and registration; not part of
 	 * the sum */
 	unsigned pinned_kib;

@@ -19,7 +19,8 @@ typedef struct cuda_stream_st *cuda_stream;
 typedef struct cuda_event_st *cuda_event;
 typedef struct cuda_module_st *cuda_module;
 typedef struct cuda_function_st *cuda_function;
-typedef uint64_t cuda_alloc; /* CUmemGenericAllocationHandle */
+typedef struct cuda_pool_st *cuda_pool; /* CUmemoryPool */
+typedef uint64_t cuda_alloc;		/* CUmemGenericAllocationHandle */
 
 enum cuda_results {
 	CUDA_OK = 0,
@@ -100,7 +101,7 @@ enum cuda_pointer_attributes {
 	CUDA_POINTER_MAPPED = 13,	 /* int */
 	CUDA_POINTER_HANDLE_TYPES = 14,	 /* uint64_t: bits of enum cuda_handle_types */
 	CUDA_POINTER_ACCESS_FLAGS = 16,	 /* int: 1 readable, 3 also writable (current context) */
-	CUDA_POINTER_MEMPOOL = 17, /* void *: pool of cuMemAllocAsync; NULL for other memory */
+	CUDA_POINTER_MEMPOOL = 17,	 /* cuda_pool; NULL for memory that is not of a pool */
 };
 
 enum cuda_memory_types { CUDA_MEMORY_HOST = 1, CUDA_MEMORY_DEVICE = 2, CUDA_MEMORY_ARRAY = 3 };
@@ -154,6 +155,18 @@ struct cuda_alloc_prop { /* CUmemAllocationProp */
 struct cuda_access { /* CUmemAccessDesc */
 	struct cuda_location location;
 	int flags;
+};
+
+struct cuda_pool_prop { /* CUmemPoolProps */
+	int type, handle_types;
+	struct cuda_location location;
+	void *win32;
+	size_t bytes_max; /* 0: no limit; part of `reserved` before CUDA 12.2 */
+	unsigned char reserved[56];
+};
+
+struct cuda_pool_memory { /* CUmemPoolPtrExportData: an allocation of a pool */
+	unsigned char reserved[64];
 };
 
 #endif

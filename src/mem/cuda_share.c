@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "mem/cuda_owner.h"
 #include "mem/cuda_share_map.h"
+#include "mem/cuda_share_pool.h"
 #include "sys/cpu.h"
 #include "sys/cuda.h"
 #include "sys/fd.h"
@@ -24,7 +25,9 @@
 enum handle_form {
 	HANDLE_PLAIN = 1, /* names an address; both sessions are in this process */
 	HANDLE_LEGACY,	  /* made by cuIpcGetMemHandle; names a whole allocation */
-	HANDLE_MAPPED,	  /* names one cuMemMap mapping, whose descriptor is sent with the handle */
+	/* 3 named a region in one mapping, by a descriptor of that mapping */
+	HANDLE_MAPPED = 4, /* names mappings of cuMemMap, which a descriptor passes (map_open) */
+	HANDLE_POOL,	   /* names an allocation of the CUDA memory pool of a descriptor */
 };
 
 /* The handle of a region, which is sent to a process of this host in native byte order. */
@@ -32,10 +35,11 @@ struct cuda_handle {
 	uint32_t magic, form;
 	char pci[16]; /* PCI address of the region's GPU */
 	uint64_t addr, length;
-	uint64_t offset; /* offset of the region in its allocation or mapping */
+	uint64_t offset; /* offset of the region in its allocation or first mapping */
 	union {
 		struct cuda_ipc_mem ipc;
-		uint64_t span; /* HANDLE_MAPPED: length of the mapping */
+		uint64_t span; /* HANDLE_MAPPED: bytes of all mappings */
+		struct cuda_pool_memory pool;
 	};
 };
 
@@ -50,10 +54,11 @@ _Static_assert(sizeof(struct cuda_handle) <= MEM_HANDLE_MAX, "handle outgrew its
 struct mem_mapping {
 	struct cuda_handle handle;
 	int same; /* whether both sessions are in this process */
-	int fd;	  /* HANDLE_MAPPED: descriptor of the memory, used until the memory is mapped */
-	/* HANDLE_MAPPED: address of the mapping in this process, the same on all devices; 0 if not
-	 * mapped yet */
+	int fd;	  /* HANDLE_MAPPED, HANDLE_POOL: the peer's descriptor, used by the first opening */
+	/* HANDLE_MAPPED, HANDLE_POOL: address of the first mapping or of the allocation in this
+	 * process, the same on all devices; 0 if not open yet */
 	cuda_ptr mapped;
+	cuda_pool pool;	 /* HANDLE_POOL: the pool in this process */
 	uint32_t source; /* ordinal of the region's GPU in this process, or NOWHERE */
 	_Atomic uint64_t base[MEM_CUDA_DEVICES];
 	struct sys_cuda_gpu *gpu[MEM_CUDA_DEVICES];
@@ -103,8 +108,8 @@ static uint32_t source_of(const struct sys_cuda *api, const char *pci)
 }
 
 /* Completes a handle for another process. For memory mapped with cuMemMap the form becomes
- * HANDLE_MAPPED, and *out_fd a descriptor of the memory. For other memory the form becomes
- * HANDLE_LEGACY. The context must be current. */
+ * HANDLE_MAPPED, for memory of a pool HANDLE_POOL, and *out_fd is the descriptor to pass. For other
+ * memory the form becomes HANDLE_LEGACY. The context must be current. */
 static tcpx_status handle_make(const struct sys_cuda_gpu *gpu, struct cuda_handle *handle,
 			       int *out_fd)
 {
@@ -113,7 +118,7 @@ static tcpx_status handle_make(const struct sys_cuda_gpu *gpu, struct cuda_handl
 	cuda_ptr start = 0;
 	size_t size = 0;
 	cuda_ctx ctx = NULL;
-	void *pool = NULL;
+	cuda_pool pool = NULL;
 	void *outs[] = {&start, &size, &ctx, &pool};
 	cuda_result result = gpu->api->pointer_attributes(4, names, outs, handle->addr);
 
@@ -122,12 +127,7 @@ static tcpx_status handle_make(const struct sys_cuda_gpu *gpu, struct cuda_handl
 		return mem_cuda_map_export(gpu, handle->addr, handle->length, &handle->offset,
 					   &handle->span, out_fd);
 	}
-	if (result == CUDA_OK && pool) {
-		error_set(TCPX_ERR_UNSUPPORTED, 0, "it is memory of a pool (cudaMallocAsync)");
-		return error_next("allocate it by cudaMalloc; in PyTorch, "
-				  "PYTORCH_CUDA_ALLOC_CONF=backend:native");
-	}
-	if (result == CUDA_OK)
+	if (result == CUDA_OK && !pool)
 		result = gpu->api->ipc_get(&handle->ipc, handle->addr);
 	if (result != CUDA_OK)
 		return sys_cuda_error(result, "handle of GPU memory for another process");
@@ -137,8 +137,8 @@ static tcpx_status handle_make(const struct sys_cuda_gpu *gpu, struct cuda_handl
 		return error_next("register each allocation by itself");
 	}
 	handle->offset = handle->addr - start;
-	handle->form = HANDLE_LEGACY;
-	return TCPX_OK;
+	handle->form = pool ? HANDLE_POOL : HANDLE_LEGACY;
+	return pool ? mem_cuda_pool_export(gpu, pool, start, &handle->pool, out_fd) : TCPX_OK;
 }
 
 /* Makes the handle of a region: see MEM_SHARE_EXPORT. */
@@ -220,29 +220,60 @@ static tcpx_status open_plain(const struct sys_cuda_gpu *gpu, const struct mem_m
 	return TCPX_OK;
 }
 
+/* Checks that the region of the handle lies in the peer's allocation, which is open at `at`.
+ * Returns ERR_PROTOCOL if the allocation is smaller than the handle says. */
+static tcpx_status check_size(const struct sys_cuda_gpu *gpu, const struct cuda_handle *handle,
+			      cuda_ptr at)
+{
+	size_t size = 0;
+	cuda_result result = gpu->api->pointer_attribute(&size, CUDA_POINTER_RANGE_SIZE, at);
+
+	if (result != CUDA_OK)
+		return sys_cuda_error(result, "size of GPU memory of another process");
+	if (handle->length <= size && handle->offset <= size - handle->length)
+		return TCPX_OK;
+	return error_set(TCPX_ERR_PROTOCOL, 0,
+			 "shared GPU memory is smaller than the peer announced");
+}
+
 /* Opens an allocation of another process (HANDLE_LEGACY). *out_base is the address of the region,
- * which lies in the allocation. Returns ERR_PROTOCOL if the allocation is smaller than the peer's
- * handle says. The context must be current. */
+ * which lies in the allocation. The context must be current. */
 static tcpx_status open_legacy(const struct sys_cuda_gpu *gpu, const struct cuda_handle *handle,
 			       uint64_t *out_base)
 {
-	size_t size = 0;
 	cuda_ptr ptr;
 	cuda_result result = gpu->api->ipc_open(&ptr, handle->ipc, CUDA_IPC_LAZY_PEER_ACCESS);
+	tcpx_status status;
 
 	if (result != CUDA_OK)
 		return sys_cuda_error(result, "GPU memory of another process");
-	result = gpu->api->pointer_attribute(&size, CUDA_POINTER_RANGE_SIZE, ptr);
-	if (result == CUDA_OK && handle->length <= size &&
-	    handle->offset <= size - handle->length) {
-		*out_base = ptr + handle->offset;
-		return TCPX_OK;
+	status = check_size(gpu, handle, ptr);
+	*out_base = ptr + handle->offset;
+	if (status != TCPX_OK)
+		(void)gpu->api->ipc_close(ptr);
+	return status;
+}
+
+/* Opens an allocation of a pool of another process (HANDLE_POOL), or, if it is open on another
+ * device, gives this device access. *out_base is the address of the region. The context must be
+ * current. */
+static tcpx_status open_pool(const struct sys_cuda_gpu *gpu, struct mem_mapping *mapping,
+			     uint64_t *out_base)
+{
+	cuda_ptr at = mapping->mapped;
+	tcpx_status status =
+		mem_cuda_pool_open(gpu, mapping->fd, &mapping->handle.pool, &mapping->pool, &at);
+
+	if (status == TCPX_OK && !mapping->mapped) {
+		status = check_size(gpu, &mapping->handle, at);
+		if (status != TCPX_OK)
+			mem_cuda_pool_close(gpu->api, at);
 	}
-	(void)gpu->api->ipc_close(ptr);
-	if (result != CUDA_OK)
-		return sys_cuda_error(result, "size of GPU memory of another process");
-	return error_set(TCPX_ERR_PROTOCOL, 0,
-			 "shared GPU memory is smaller than the peer announced");
+	if (status != TCPX_OK)
+		return status;
+	mapping->mapped = at;
+	*out_base = at + mapping->handle.offset;
+	return TCPX_OK;
 }
 
 /* Opens the mapping on a device, according to the form of its handle. *out_base is the address of
@@ -261,6 +292,8 @@ static tcpx_status open_one(const struct sys_cuda_gpu *gpu, struct mem_mapping *
 		status = mem_cuda_map_open(gpu, mapping->fd, handle->span, &mapping->mapped);
 		*out_base = mapping->mapped + handle->offset;
 		return status;
+	case HANDLE_POOL:
+		return open_pool(gpu, mapping, out_base);
 	default:
 		return open_plain(gpu, mapping);
 	}
@@ -301,9 +334,15 @@ static void close_on(struct mem_mapping *mapping, uint32_t device)
 	struct sys_cuda_gpu *gpu = mapping->gpu[device];
 	struct sys_cuda_scope scope;
 	uint64_t base = atomic_load_explicit(&mapping->base[device], memory_order_relaxed);
+	int legacy = mapping->handle.form == HANDLE_LEGACY;
+	int pool = mapping->handle.form == HANDLE_POOL && mapping->mapped;
 
-	if (mapping->handle.form == HANDLE_LEGACY && sys_cuda_push(gpu, &scope) == TCPX_OK) {
-		(void)gpu->api->ipc_close(base - mapping->handle.offset);
+	if ((legacy || pool) && sys_cuda_push(gpu, &scope) == TCPX_OK) {
+		if (legacy)
+			(void)gpu->api->ipc_close(base - mapping->handle.offset);
+		else
+			mem_cuda_pool_close(gpu->api, mapping->mapped);
+		mapping->mapped = 0; /* a pool's memory is closed once, for all devices */
 		sys_cuda_pop(&scope);
 	}
 	sys_cuda_put(gpu);
@@ -311,7 +350,7 @@ static void close_on(struct mem_mapping *mapping, uint32_t device)
 
 static void share_close(struct mem_mapping *mapping)
 {
-	if (mapping->mapped)
+	if (mapping->handle.form == HANDLE_MAPPED && mapping->mapped)
 		mem_cuda_map_close(sys_cuda_driver(), mapping->mapped, mapping->handle.span);
 	for (uint32_t i = 0; i < MEM_CUDA_DEVICES; i++)
 		if (mapping->gpu[i])
@@ -322,14 +361,16 @@ static void share_close(struct mem_mapping *mapping)
 /* Whether a handle from the peer is well-formed and has the form that the request implies. */
 static int handle_ok(const struct mem_share *share, const struct cuda_handle *handle)
 {
-	uint32_t form = share->same ? HANDLE_PLAIN : share->fd >= 0 ? HANDLE_MAPPED : HANDLE_LEGACY;
+	uint32_t form = handle->form;
+	int form_ok = share->same	      ? form == HANDLE_PLAIN
+		      : share->fd < 0	      ? form == HANDLE_LEGACY
+		      : form == HANDLE_MAPPED ? handle->offset + handle->length <= handle->span
+					      : form == HANDLE_POOL;
 
-	if (share->handle_bytes != sizeof(*handle) || handle->magic != HANDLE_MAGIC ||
-	    handle->form != form || !memchr(handle->pci, '\0', sizeof(handle->pci)))
+	if (share->handle_bytes != sizeof(*handle) || handle->magic != HANDLE_MAGIC || !form_ok ||
+	    !memchr(handle->pci, '\0', sizeof(handle->pci)))
 		return 0;
-	if (!handle->length || handle->length > UINT64_MAX - handle->offset)
-		return 0;
-	return form != HANDLE_MAPPED || handle->offset + handle->length <= handle->span;
+	return handle->length && handle->length <= UINT64_MAX - handle->offset;
 }
 
 /* Opens the region of a handle on every device that this process uses. If one of these devices

@@ -1,17 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory mapped with cuMemMap, shared between processes: finds the bounds of a mapping, exports
- * its descriptor, and maps the descriptor of another process. */
+/* GPU memory mapped with cuMemMap, shared between processes: finds the bounds of mappings, exports
+ * their descriptors, and maps the descriptors of another process. */
 #include "mem/cuda_share_map.h"
 
-#include <fcntl.h>
+#include <errno.h>
+#include <sys/socket.h>
 
 #include "base/error.h"
+#include "sys/fd.h"
+#include "sys/fd_pass.h"
 
 /* An allocation of the application; a reference to it is held while its mapping is examined. */
 struct found {
 	const struct sys_cuda *api;
 	cuda_alloc alloc;
 	uint64_t step; /* granularity of mappings in bytes */
+};
+
+/* Mappings of one message: their descriptors, and their lengths, which are the message's bytes. */
+struct batch {
+	uint32_t count;
+	int fds[SYS_FD_PASS_MAX];
+	uint64_t bytes[SYS_FD_PASS_MAX];
 };
 
 /* *out_mapped is 1 if cuMemRetainAllocationHandle should succeed at this address: memory is mapped
@@ -52,13 +62,12 @@ static cuda_result is_same_at(const struct found *found, cuda_ptr at, int *out_s
 	return asked == CUDA_OK && mapped ? result : asked;
 }
 
-/* Finds the bounds of the mapping around `addr`. The mapping ends where another allocation or no
+/* Finds the start of the mapping around `addr`. A mapping ends where another allocation or no
  * memory is mapped. The range that the driver reports is not used: it is the whole reservation in
  * some driver versions and the mapping in others. */
-static cuda_result find_bounds(const struct found *found, cuda_ptr addr, cuda_ptr *out_start,
-			       cuda_ptr *out_end)
+static cuda_result find_start(const struct found *found, cuda_ptr addr, cuda_ptr *out_start)
 {
-	cuda_ptr start = addr - addr % found->step, end = start + found->step;
+	cuda_ptr start = addr - addr % found->step;
 	cuda_result result = CUDA_OK;
 	int same = 1;
 
@@ -67,106 +76,251 @@ static cuda_result find_bounds(const struct found *found, cuda_ptr addr, cuda_pt
 		if (result == CUDA_OK && same)
 			start -= found->step;
 	}
-	for (same = 1; result == CUDA_OK && same;) {
+	*out_start = start;
+	return result;
+}
+
+/* Finds the end of the mapping that starts at `start`, as find_start does. */
+static cuda_result find_end(const struct found *found, cuda_ptr start, cuda_ptr *out_end)
+{
+	cuda_ptr end = start + found->step;
+	cuda_result result = CUDA_OK;
+	int same = 1;
+
+	while (result == CUDA_OK && same) {
 		result = is_same_at(found, end, &same);
 		if (result == CUDA_OK && same)
 			end += found->step;
 	}
-	*out_start = start;
 	*out_end = end;
 	return result;
 }
 
-/* Sets found->step. Returns ERR_UNSUPPORTED if the application created the allocation without a
- * handle for other processes. */
-static tcpx_status read_granularity(struct found *found)
+/* Takes a reference to the allocation that is mapped at `at` and sets found->step. Returns
+ * ERR_UNSUPPORTED if the application created the allocation without a handle for other
+ * processes. */
+static tcpx_status found_open(struct found *found, cuda_ptr at)
 {
 	struct cuda_alloc_prop prop;
-	cuda_result result = found->api->vmm_properties(&prop, found->alloc);
+	cuda_result result = found->api->vmm_retain(&found->alloc, (void *)(uintptr_t)at);
 	size_t step = 0;
 
+	if (result != CUDA_OK)
+		return sys_cuda_error(result, "handle of mapped GPU memory");
+	result = found->api->vmm_properties(&prop, found->alloc);
 	if (result == CUDA_OK)
 		result = found->api->vmm_granularity(&step, &prop, CUDA_GRANULARITY_MINIMUM);
+	found->step = step;
+	if (result == CUDA_OK && step && prop.handle_types & CUDA_HANDLE_FD)
+		return TCPX_OK;
+	(void)found->api->vmm_release(found->alloc);
 	if (result != CUDA_OK || !step)
 		return sys_cuda_error(result ? result : CUDA_ERR_UNKNOWN,
 				      "properties of mapped GPU memory");
-	if (!(prop.handle_types & CUDA_HANDLE_FD)) {
-		error_set(TCPX_ERR_UNSUPPORTED, 0,
-			  "mapped GPU memory was made without a handle for other processes");
-		return error_next(
-			"ask cuMemCreate for CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR; in "
-			"PyTorch, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False");
-	}
-	found->step = step;
+	error_set(TCPX_ERR_UNSUPPORTED, 0,
+		  "mapped GPU memory was made without a handle for other processes");
+	return error_next("ask cuMemCreate for CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR; in "
+			  "PyTorch, PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False");
+}
+
+static void batch_close(struct batch *batch)
+{
+	while (batch->count)
+		sys_fd_close(batch->fds[--batch->count]);
+}
+
+/* Puts the mappings into the socket as one message, and closes their descriptors. */
+static tcpx_status batch_send(struct batch *batch, int sock)
+{
+	int err = sys_fd_pass(sock, batch->bytes, batch->count * sizeof(batch->bytes[0]),
+			      batch->fds, batch->count)
+			  ? errno
+			  : 0;
+
+	batch_close(batch);
+	if (!err)
+		return TCPX_OK;
+	if (err == ETOOMANYREFS)
+		return error_set(TCPX_ERR_NO_DESCRIPTORS, err, "descriptors of mapped GPU memory");
+	error_set(TCPX_ERR_LIMIT, err, "the region lies in too many mappings");
+	return error_next("register smaller regions");
+}
+
+/* Adds the mapping that starts at `at` to the batch; a full batch is sent first. *out_end is the
+ * end of the mapping. */
+static tcpx_status export_one(struct found *found, cuda_ptr at, struct batch *batch, int sock,
+			      cuda_ptr *out_end)
+{
+	tcpx_status status = TCPX_OK;
+	cuda_result result;
+	int fd = -1;
+
+	if (batch->count == SYS_FD_PASS_MAX)
+		status = batch_send(batch, sock);
+	if (status == TCPX_OK)
+		status = found_open(found, at);
+	if (status != TCPX_OK)
+		return status;
+	result = find_end(found, at, out_end);
+	if (result != CUDA_OK)
+		status = sys_cuda_error(result, "bounds of mapped GPU memory");
+	else
+		result = found->api->vmm_export(&fd, found->alloc, CUDA_HANDLE_FD, 0);
+	(void)found->api->vmm_release(found->alloc);
+	if (status != TCPX_OK)
+		return status;
+	if (result != CUDA_OK)
+		return sys_cuda_error(result, "descriptor of mapped GPU memory");
+	batch->bytes[batch->count] = *out_end - at;
+	batch->fds[batch->count++] = fd;
 	return TCPX_OK;
 }
 
-static tcpx_status export_found(struct found *found, cuda_ptr addr, uint64_t length,
-				uint64_t *out_offset, uint64_t *out_span, int *out_fd)
+/* Puts the mappings from `start` to the one that contains the byte before `end` into the socket.
+ * *out_end is the end of the last. */
+static tcpx_status export_all(struct found *found, cuda_ptr start, cuda_ptr end, int sock,
+			      cuda_ptr *out_end)
 {
-	cuda_ptr start = 0, end = 0;
-	cuda_result result;
-	tcpx_status status;
-	int fd = -1;
+	struct batch batch = {0};
+	tcpx_status status = TCPX_OK;
+	cuda_ptr at = start;
 
-	status = read_granularity(found);
-	if (status != TCPX_OK)
-		return status;
-	result = find_bounds(found, addr, &start, &end);
-	if (result != CUDA_OK)
-		return sys_cuda_error(result, "bounds of mapped GPU memory");
-	if (length > end - addr) {
-		error_set(TCPX_ERR_UNSUPPORTED, 0, "the region spans more than one mapping");
-		return error_next("register each mapping by itself; in PyTorch, "
-				  "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False");
-	}
-	result = found->api->vmm_export(&fd, found->alloc, CUDA_HANDLE_FD, 0);
-	if (result != CUDA_OK)
-		return sys_cuda_error(result, "descriptor of mapped GPU memory");
-	(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
-	*out_offset = addr - start;
-	*out_span = end - start;
-	*out_fd = fd;
-	return TCPX_OK;
+	while (status == TCPX_OK && at < end)
+		status = export_one(found, at, &batch, sock, &at);
+	if (status == TCPX_OK)
+		status = batch_send(&batch, sock);
+	batch_close(&batch);
+	*out_end = at;
+	return status;
+}
+
+/* Opens the two ends of the socket. */
+static tcpx_status ends_open(int socks[2])
+{
+	int rc, err;
+
+	sys_fd_begin();
+	rc = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, socks);
+	err = errno;
+	if (!rc)
+		sys_fd_own(socks[1]);
+	sys_fd_end(rc ? -1 : socks[0]);
+	if (!rc)
+		return TCPX_OK;
+	return error_set(err == EMFILE || err == ENFILE ? TCPX_ERR_NO_DESCRIPTORS : TCPX_ERR_SYSTEM,
+			 err, "socketpair");
 }
 
 tcpx_status mem_cuda_map_export(const struct sys_cuda_gpu *gpu, cuda_ptr addr, uint64_t length,
 				uint64_t *out_offset, uint64_t *out_span, int *out_fd)
 {
 	struct found found = {.api = gpu->api};
-	cuda_result result = gpu->api->vmm_retain(&found.alloc, (void *)(uintptr_t)addr);
-	tcpx_status status;
+	cuda_ptr start = 0, end = 0;
+	cuda_result result;
+	tcpx_status status = found_open(&found, addr);
+	int socks[2];
 
-	if (result != CUDA_OK)
-		return sys_cuda_error(result, "handle of mapped GPU memory");
-	status = export_found(&found, addr, length, out_offset, out_span, out_fd);
+	if (status != TCPX_OK)
+		return status;
+	result = find_start(&found, addr, &start);
 	(void)gpu->api->vmm_release(found.alloc);
-	return status;
+	if (result != CUDA_OK)
+		return sys_cuda_error(result, "bounds of mapped GPU memory");
+	status = ends_open(socks);
+	if (status != TCPX_OK)
+		return status;
+	status = export_all(&found, start, addr + length, socks[0], &end);
+	sys_fd_close(socks[0]);
+	if (status != TCPX_OK) {
+		sys_fd_close(socks[1]);
+		return status;
+	}
+	*out_offset = addr - start;
+	*out_span = end - start;
+	*out_fd = socks[1];
+	return TCPX_OK;
 }
 
-/* Maps `span` bytes of the memory of a descriptor and stores their address in *out_base. No device
- * has access to the memory yet. */
-static tcpx_status map_import(const struct sys_cuda *api, int fd, uint64_t span, cuda_ptr *out_base)
+/* Maps `bytes` bytes of the memory of a descriptor at a reserved address. No device has access to
+ * the memory yet. */
+static tcpx_status map_one(const struct sys_cuda *api, int fd, cuda_ptr at, uint64_t bytes)
 {
 	cuda_alloc alloc = 0;
-	cuda_ptr base = 0;
 	cuda_result result =
 		/* the driver takes fd by value */
 		api->vmm_import(&alloc, (void *)(intptr_t)fd, CUDA_HANDLE_FD);
 
 	if (result != CUDA_OK)
 		return sys_cuda_error(result, "mapped GPU memory of another process");
-	result = api->vmm_reserve(&base, span, 0, 0, 0);
-	if (result == CUDA_OK) {
-		result = api->vmm_map(base, span, 0, alloc, 0);
-		if (result != CUDA_OK)
-			(void)api->vmm_unreserve(base, span);
-	}
+	result = api->vmm_map(at, bytes, 0, alloc, 0);
 	(void)api->vmm_release(alloc); /* the mapping holds a reference */
+	return result == CUDA_OK ? TCPX_OK
+				 : sys_cuda_error(result, "mapping GPU memory of another process");
+}
+
+/* Receives the next message of mappings. */
+static tcpx_status batch_receive(struct batch *batch, int sock)
+{
+	ssize_t got = sys_fd_pass_recv(sock, batch->bytes, sizeof(batch->bytes), batch->fds,
+				       SYS_FD_PASS_MAX, &batch->count);
+
+	if (got < 0 && errno == EMFILE)
+		return error_set(TCPX_ERR_AGAIN, errno, "descriptors of mapped GPU memory");
+	if (got > 0 && (size_t)got == batch->count * sizeof(batch->bytes[0]))
+		return TCPX_OK;
+	return error_set(TCPX_ERR_PROTOCOL, got < 0 ? errno : 0,
+			 "the peer did not pass its mappings of GPU memory");
+}
+
+/* Receives the mappings and maps them from `base` on, until they fill `span` bytes. *out_mapped is
+ * the number of bytes that are mapped, also after an error. */
+static tcpx_status map_all(const struct sys_cuda *api, int sock, cuda_ptr base, uint64_t span,
+			   uint64_t *out_mapped)
+{
+	tcpx_status status = TCPX_OK;
+	struct batch batch;
+	uint64_t at = 0;
+
+	while (status == TCPX_OK && at < span) {
+		status = batch_receive(&batch, sock);
+		for (uint32_t i = 0; i < batch.count; i++) {
+			uint64_t bytes = batch.bytes[i];
+
+			if (status == TCPX_OK && (!bytes || bytes > span - at))
+				status = error_set(TCPX_ERR_PROTOCOL, 0,
+						   "the peer's mappings of GPU memory are not as "
+						   "long as it announced");
+			if (status == TCPX_OK)
+				status = map_one(api, batch.fds[i], base + at, bytes);
+			if (status == TCPX_OK)
+				at += bytes;
+			sys_fd_close(batch.fds[i]);
+		}
+	}
+	*out_mapped = at;
+	return status;
+}
+
+/* Reserves addresses for `span` bytes and maps the peer's mappings there. */
+static tcpx_status map_import(const struct sys_cuda *api, int sock, uint64_t span,
+			      cuda_ptr *out_base)
+{
+	uint64_t mapped = 0;
+	tcpx_status status;
+	cuda_ptr base = 0;
+	cuda_result result = api->vmm_reserve(&base, span, 0, 0, 0);
+
 	if (result != CUDA_OK)
-		return sys_cuda_error(result, "mapping GPU memory of another process");
-	*out_base = base;
-	return TCPX_OK;
+		return sys_cuda_error(result, "addresses for GPU memory of another process");
+	status = map_all(api, sock, base, span, &mapped);
+	if (status == TCPX_OK) {
+		*out_base = base;
+		return TCPX_OK;
+	}
+	if (mapped)
+		(void)api->vmm_unmap(base, mapped);
+	(void)api->vmm_unreserve(base, span);
+	return status;
 }
 
 tcpx_status mem_cuda_map_open(const struct sys_cuda_gpu *gpu, int fd, uint64_t span,

@@ -44,6 +44,21 @@
 	X(mem_alloc_async, "cuMemAllocAsync", 11020,                                               \
 	  (cuda_ptr * out, size_t bytes, cuda_stream stream))                                      \
 	X(mem_free_async, "cuMemFreeAsync", 11020, (cuda_ptr ptr, cuda_stream stream))             \
+	X(pool_create, "cuMemPoolCreate", 11020,                                                   \
+	  (cuda_pool * out, const struct cuda_pool_prop *prop))                                    \
+	X(pool_destroy, "cuMemPoolDestroy", 11020, (cuda_pool pool))                               \
+	X(pool_alloc, "cuMemAllocFromPoolAsync", 11020,                                            \
+	  (cuda_ptr * out, size_t bytes, cuda_pool pool, cuda_stream stream))                      \
+	X(pool_access, "cuMemPoolSetAccess", 11020,                                                \
+	  (cuda_pool pool, const struct cuda_access *access, size_t count))                        \
+	X(pool_export, "cuMemPoolExportToShareableHandle", 11020,                                  \
+	  (void *out, cuda_pool pool, int type, unsigned long long flags))                         \
+	X(pool_import, "cuMemPoolImportFromShareableHandle", 11020,                                \
+	  (cuda_pool * out, void *os_handle, int type, unsigned long long flags))                  \
+	X(pool_export_memory, "cuMemPoolExportPointer", 11020,                                     \
+	  (struct cuda_pool_memory * out, cuda_ptr ptr))                                           \
+	X(pool_import_memory, "cuMemPoolImportPointer", 11020,                                     \
+	  (cuda_ptr * out, cuda_pool pool, struct cuda_pool_memory * memory))                      \
 	X(host_alloc, "cuMemHostAlloc", 2020, (void **out, size_t bytes, unsigned flags))          \
 	X(host_free, "cuMemFreeHost", 2000, (void *ptr))                                           \
 	X(host_register, "cuMemHostRegister_v2", 6050, (void *ptr, size_t bytes, unsigned flags))  \

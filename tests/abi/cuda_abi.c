@@ -20,6 +20,7 @@ SIZE(cuda_event, CUevent);
 SIZE(cuda_module, CUmodule);
 SIZE(cuda_function, CUfunction);
 SIZE(cuda_alloc, CUmemGenericAllocationHandle);
+SIZE(cuda_pool, CUmemoryPool);
 
 SAME(CUDA_OK, CUDA_SUCCESS);
 SAME(CUDA_ERR_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE);
@@ -144,6 +145,15 @@ PLACE(struct cuda_alloc_prop, flags.usage, CUmemAllocationProp, allocFlags.usage
 SIZE(struct cuda_access, CUmemAccessDesc);
 PLACE(struct cuda_access, location, CUmemAccessDesc, location);
 PLACE(struct cuda_access, flags, CUmemAccessDesc, flags);
+SIZE(struct cuda_pool_prop, CUmemPoolProps);
+PLACE(struct cuda_pool_prop, type, CUmemPoolProps, allocType);
+PLACE(struct cuda_pool_prop, handle_types, CUmemPoolProps, handleTypes);
+PLACE(struct cuda_pool_prop, location, CUmemPoolProps, location);
+PLACE(struct cuda_pool_prop, win32, CUmemPoolProps, win32SecurityAttributes);
+#if CUDA_VERSION >= 12020
+PLACE(struct cuda_pool_prop, bytes_max, CUmemPoolProps, maxSize);
+#endif
+SIZE(struct cuda_pool_memory, CUmemPoolPtrExportData);
 
 int main(void)
 {

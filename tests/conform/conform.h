@@ -25,8 +25,9 @@
 struct place {
 	enum tcpx_mem_kind kind;
 	uint32_t device;
-	bool mapped; /* a GPU's, by cuMemMap */
-	bool file;   /* the host's: a file's, which can be truncated */
+	/* a GPU's: cuMemAlloc, cuMemMap, cuMemAllocFromPoolAsync */
+	enum { PLACE_ALLOC, PLACE_MAPPED, PLACE_POOL } from;
+	bool file; /* the host's: a file's, which can be truncated */
 };
 
 struct config {

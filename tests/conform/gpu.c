@@ -69,8 +69,11 @@ void gpu_memory_take(struct buf *buf, size_t bytes)
 	cuda_ptr ptr = 0;
 
 	api = scope_enter(&scope, buf->place.device);
-	if (buf->place.mapped)
+	if (buf->place.from == PLACE_MAPPED)
 		expect_cuda(cuda_map_take(api, buf->place.device, bytes, &ptr), "cuMemMap", buf);
+	else if (buf->place.from == PLACE_POOL)
+		expect_cuda(cuda_pool_take(api, buf->place.device, bytes, &ptr),
+			    "cuMemAllocFromPoolAsync", buf);
 	else
 		expect_cuda(api->mem_alloc(&ptr, bytes), "cuMemAlloc", buf);
 	sys_cuda_pop(&scope.scope);
@@ -86,8 +89,10 @@ void gpu_memory_give(const struct buf *buf)
 
 	api = scope_enter(&scope, buf->place.device);
 	/* a broken device says so, and lets it go */
-	if (buf->place.mapped)
+	if (buf->place.from == PLACE_MAPPED)
 		(void)cuda_map_give(api, buf->place.device, buf->map_bytes, (uintptr_t)buf->map);
+	else if (buf->place.from == PLACE_POOL)
+		(void)cuda_pool_give(api, (uintptr_t)buf->map);
 	else
 		(void)api->mem_free((uintptr_t)buf->map);
 	scope_leave(&scope);
@@ -174,9 +179,9 @@ void gpu_check_empty(void)
 		all = live.registrations + live.modules + live.ipc;
 	CHECK_MSG(!all,
 		  "left: contexts %u memory %u host %u registrations %u streams %u events %u "
-		  "modules %u ipc %u mappings %u",
+		  "modules %u ipc %u pools %u mappings %u",
 		  live.contexts, live.memory, live.host, live.registrations, live.streams,
-		  live.events, live.modules, live.ipc, live.vmm);
+		  live.events, live.modules, live.ipc, live.pools, live.vmm);
 }
 
 bool hold_possible(void)

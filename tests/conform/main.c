@@ -105,8 +105,11 @@ static bool place_parse(const char *text, struct place *out)
 	if (strncmp(text, "cuda", 4) != 0)
 		return false;
 	text += 4;
-	out->mapped = strncmp(text, "-vmm", 4) == 0;
-	text += out->mapped ? 4 : 0;
+	if (strncmp(text, "-vmm", 4) == 0)
+		out->from = PLACE_MAPPED;
+	else if (strncmp(text, "-pool", 5) == 0)
+		out->from = PLACE_POOL;
+	text += out->from == PLACE_MAPPED ? 4 : out->from == PLACE_POOL ? 5 : 0;
 	if (text[0] && text[0] != ':')
 		return false;
 	out->device = text[0] ? (uint32_t)strtoul(text + 1, &end, 10) : 0;
@@ -122,7 +125,8 @@ static void usage(FILE *out)
 	      "        [--case TEXT[,TEXT...]] [--list]\n"
 	      "KIND is host, file (the host's, of a file), slow, cuda or cuda:N (GPU N), cuda-vmm "
 	      "or cuda-vmm:N (mapped by\n"
-	      "addresses); --far-mem is as --mem if not given.\n"
+	      "addresses), cuda-pool or cuda-pool:N (of a pool that other processes may open); "
+	      "--far-mem is as --mem if not given.\n"
 	      "--once runs the cases that do not depend on the configuration, too.\n"
 	      "--plugin FILE is TCPX_TEST_PLUGIN if not given.\n"
 	      "Exit 77: no CUDA driver here, no such GPU, or no plugin.\n",

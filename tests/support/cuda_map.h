@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory mapped by addresses (cuMemMap), as an application makes it. */
+/* GPU memory as applications make it without cuMemAlloc: mapped by addresses (cuMemMap), and of a
+ * pool that other processes may open. */
 #ifndef TESTS_CUDA_MAP_H
 #define TESTS_CUDA_MAP_H
 
@@ -40,14 +41,17 @@ static inline cuda_result cuda_map_at(const struct sys_cuda *api, uint32_t devic
 	return result == CUDA_OK ? api->vmm_access(at, bytes, &access, 1) : result;
 }
 
-/* The context is current. */
+/* Each grain is an allocation of its own, as in PyTorch's expandable segments. The context is
+ * current. */
 static inline cuda_result cuda_map_take(const struct sys_cuda *api, uint32_t device, size_t bytes,
 					cuda_ptr *out)
 {
-	size_t all = cuda_map_round(api, device, bytes);
+	size_t all = cuda_map_round(api, device, bytes), grain = cuda_map_round(api, device, 1);
 	cuda_result result = api->vmm_reserve(out, all, 0, 0, 0);
 
-	return result == CUDA_OK ? cuda_map_at(api, device, *out, all, CUDA_HANDLE_FD) : result;
+	for (size_t at = 0; at < all && result == CUDA_OK; at += grain)
+		result = cuda_map_at(api, device, *out + at, grain, CUDA_HANDLE_FD);
+	return result;
 }
 
 static inline cuda_result cuda_map_give(const struct sys_cuda *api, uint32_t device, size_t bytes,
@@ -57,6 +61,32 @@ static inline cuda_result cuda_map_give(const struct sys_cuda *api, uint32_t dev
 	cuda_result result = api->vmm_unmap(at, all), freed = api->vmm_unreserve(at, all);
 
 	return result == CUDA_OK ? freed : result;
+}
+
+/* An allocation of a pool of its own. The context is current. */
+static inline cuda_result cuda_pool_take(const struct sys_cuda *api, uint32_t device, size_t bytes,
+					 cuda_ptr *out)
+{
+	struct cuda_pool_prop prop = {.type = CUDA_ALLOC_PINNED,
+				      .handle_types = CUDA_HANDLE_FD,
+				      .location = {CUDA_LOCATION_DEVICE, (int)device}};
+	cuda_pool pool = NULL;
+	cuda_result result = api->pool_create(&pool, &prop);
+
+	if (result == CUDA_OK)
+		result = api->pool_alloc(out, bytes, pool, NULL);
+	return result == CUDA_OK ? api->stream_synchronize(NULL) : result;
+}
+
+/* And its pool goes. */
+static inline cuda_result cuda_pool_give(const struct sys_cuda *api, cuda_ptr at)
+{
+	cuda_pool pool = NULL;
+	cuda_result result = api->pointer_attribute(&pool, CUDA_POINTER_MEMPOOL, at);
+
+	if (result == CUDA_OK)
+		result = api->mem_free(at);
+	return result == CUDA_OK ? api->pool_destroy(pool) : result;
 }
 
 #endif

@@ -9,39 +9,16 @@
 #include <signal.h>
 #include <stdbool.h>
 
-#include "cuda_map.h"
-#include "cuda_rig.h"
 #include "descriptors.h"
 #include "engine/session/calls.h"
+#include "share_memory.h"
 #include <tcpx/tcpx.h>
 
-#define SHARE_BYTES ((20u << 20) + 12345)
 #define SHARE_PART (100u << 10)
 #define SHARE_FEW 20	  /* transfers, where none will go by reference */
 #define SHARE_TRIES 20000 /* transfers until the peer has mapped our memory */
 
-/* What the memory of both sides is. */
-enum share_memory {
-	SHARE_ALLOC,  /* cuMemAlloc */
-	SHARE_POOL,   /* cuMemAllocAsync */
-	SHARE_MAPPED, /* cuMemMap */
-	SHARE_INSIDE, /* a part of a mapping that has others before and behind it, and a gap */
-	SHARE_CLOSED, /* mapped, for its own process alone */
-	SHARE_ACROSS, /* over two mappings */
-};
-/* In grains, in a reservation of its own: a gap, and mappings of so many behind one another. */
-static const struct share_layout {
-	unsigned gap, grains[3];
-	size_t offset; /* of the region, behind the gap */
-	int handle_types;
-} share_layouts[] = {
-	[SHARE_MAPPED] = {0, {11}, 0, CUDA_HANDLE_FD},
-	[SHARE_INSIDE] = {2, {1, 14, 2}, (8u << 20) + 77777, CUDA_HANDLE_FD},
-	[SHARE_CLOSED] = {0, {11}, 0, CUDA_HANDLE_NONE},
-	[SHARE_ACROSS] = {0, {5, 6}, 0, CUDA_HANDLE_FD},
-};
-static enum share_memory share_memory; /* of both processes */
-static uint64_t share_flags;	       /* of the sessions of this one */
+static uint64_t share_flags; /* of the sessions of this one */
 /* The near side's token keeps the right to WRITE, so it writes what it has mapped itself. Otherwise
  * the far side copies what is written, as for a SEND. */
 static bool share_writes;
@@ -117,53 +94,6 @@ static inline int side_value(const struct side *side)
 	assert_int_equal(fake.read(side->memory, bytes, sizeof(bytes)), 0);
 	side_meet(side);
 	return memcmp(bytes, bytes + 1, sizeof(bytes) - 1) ? -1 : bytes[0];
-}
-
-static inline size_t layout_mapped(const struct share_layout *is)
-{
-	return (size_t)(is->grains[0] + is->grains[1] + is->grains[2]) << 21;
-}
-
-static inline cuda_ptr layout_take(uint32_t device)
-{
-	const struct share_layout *is = &share_layouts[share_memory];
-	size_t gap = (size_t)is->gap << 21;
-	struct rig_scope rig;
-	cuda_ptr base = 0, at;
-
-	rig_enter(&rig, device);
-	assert_int_equal(cuda_map_round(api, device, 1), 2u << 20);
-	assert_int_equal(api->vmm_reserve(&base, gap + layout_mapped(is), 0, 0, 0), CUDA_OK);
-	at = base += gap;
-	for (unsigned i = 0; i < 3 && is->grains[i]; i++) {
-		assert_int_equal(
-			cuda_map_at(api, device, at, (size_t)is->grains[i] << 21, is->handle_types),
-			CUDA_OK);
-		at += (size_t)is->grains[i] << 21;
-	}
-	rig_leave(&rig);
-	return base + is->offset;
-}
-
-static inline cuda_ptr share_alloc(uint32_t device)
-{
-	if (share_memory > SHARE_POOL)
-		return layout_take(device);
-	return (share_memory == SHARE_POOL ? rig_alloc_pool : rig_alloc)(device, SHARE_BYTES);
-}
-
-static inline void share_give(uint32_t device, cuda_ptr memory)
-{
-	const struct share_layout *is = &share_layouts[share_memory];
-	size_t gap = (size_t)is->gap << 21;
-
-	if (share_memory <= SHARE_POOL) {
-		rig_free(device, memory);
-		return;
-	}
-	memory -= is->offset;
-	assert_int_equal(api->vmm_unmap(memory, layout_mapped(is)), CUDA_OK);
-	assert_int_equal(api->vmm_unreserve(memory - gap, gap + layout_mapped(is)), CUDA_OK);
 }
 
 static inline void side_register(struct side *side)

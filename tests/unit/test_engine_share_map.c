@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mapped GPU memory (cuMemMap) between two processes by reference: bytes, what is staged instead,
- * and that no descriptor, mapping or handle is left on either side.
+ * GPU memory whose handle is a descriptor (cuMemMap, CUDA memory pools) between two processes by
+ * reference: bytes, what is staged instead, and that no descriptor, mapping or handle is left on
+ * either side.
  */
+#include <errno.h>
 #include <fcntl.h>
 
 #include "net/local/local.h"
@@ -86,6 +88,21 @@ void __wrap_local_fetch_cancel(struct local_fetch *fetch)
 		atomic_fetch_add(&cancels, 1);
 }
 
+/* What the next message with descriptors of this process fails with; 0: nothing. */
+static _Atomic int pass_errno;
+
+int __real_sys_fd_pass(int sock, const void *bytes, size_t n, const int *fds, uint32_t count);
+int __wrap_sys_fd_pass(int sock, const void *bytes, size_t n, const int *fds, uint32_t count);
+int __wrap_sys_fd_pass(int sock, const void *bytes, size_t n, const int *fds, uint32_t count)
+{
+	int err = atomic_exchange(&pass_errno, 0);
+
+	if (!err)
+		return __real_sys_fd_pass(sock, bytes, n, fds, count);
+	errno = err;
+	return -1;
+}
+
 static void open_two(struct share_pair *pair, enum share_memory memory, uint32_t near, uint32_t far)
 {
 	share_memory = memory;
@@ -119,6 +136,21 @@ static void parts_of_mappings_go_by_reference(void **state)
 	moves(SHARE_INSIDE, 1, 0);
 }
 
+/* As a tensor in PyTorch's expandable segments. */
+static void regions_over_several_mappings_go_by_reference(void **state)
+{
+	(void)state;
+	moves(SHARE_ACROSS, 0, 1);
+	moves(SHARE_ACROSS, 1, 1);
+}
+
+static void memory_of_pools_goes_by_reference(void **state)
+{
+	(void)state;
+	moves(SHARE_POOL_FD, 0, 1);
+	moves(SHARE_POOL_FD, 1, 1);
+}
+
 static void is_staged(struct share_pair *pair)
 {
 	assert_false(share_settles(pair, TCPX_OP_WRITE, SHARE_FEW));
@@ -139,27 +171,23 @@ static void what_cannot_be_exported_is_staged(void **state)
 	is_staged(&pair);
 	share_error_says(&pair, "without a handle for other processes; next: ask cuMemCreate");
 	share_close(&pair);
-	open_two(&pair, SHARE_ACROSS, 0, 1);
-	is_staged(&pair);
-	share_error_says(&pair, "more than one mapping; next: register each mapping by itself");
-	share_close(&pair);
 	open_two(&pair, SHARE_POOL, 0, 1);
 	is_staged(&pair);
 	share_error_says(&pair,
-			 "memory of a pool (cudaMallocAsync); next: allocate it by cudaMalloc");
+			 "without a handle for other processes; next: allocate it by cudaMalloc");
 	assert_int_equal(atomic_load(&fetches), 0);
 	share_close(&pair);
 	assert_int_equal(open_descriptors(), before);
 }
 
-/* Both ways, then both regions go: nothing of theirs is left while the link lives. */
-static void deregister_unmaps_at_the_peer(void **state)
+/* Both ways, then both regions go: nothing of theirs is left while the link lives. `opened`: what
+ * the near side's driver has of the far side's region. */
+static void deregister_unmaps(enum share_memory memory, int opened, int descriptors)
 {
 	struct share_pair pair;
 	struct stock before;
 
-	(void)state;
-	open_two(&pair, SHARE_MAPPED, 0, 1);
+	open_two(&pair, memory, 0, 1);
 	assert_int_equal(share_part(&pair, TCPX_OP_WRITE, SHARE_PART), TCPX_OK);
 	share_settle(&pair, TCPX_OP_WRITE);
 	share_settle(&pair, TCPX_OP_READ);
@@ -169,8 +197,8 @@ static void deregister_unmaps_at_the_peer(void **state)
 		TCPX_OK);
 	before = stock_of(&pair); /* with what a session keeps once it has shared something */
 	/* but without the far side's region, which the near side has mapped */
-	before.live[0] -= 2;
-	before.descriptors[0]--;
+	before.live[0] -= opened;
+	before.descriptors[0] -= descriptors;
 	side_register(&pair.near);
 	share_settle(&pair, TCPX_OP_WRITE);
 	share_settle(&pair, TCPX_OP_READ);
@@ -179,6 +207,61 @@ static void deregister_unmaps_at_the_peer(void **state)
 		tcpx_region_deregister(pair.near.session, pair.near.region, TCPX_WAIT_FOREVER),
 		TCPX_OK);
 	stock_same(&pair, &before, "deregister");
+	share_close(&pair);
+}
+
+static void deregister_unmaps_at_the_peer(void **state)
+{
+	(void)state;
+	deregister_unmaps(SHARE_MAPPED, 2, 1);	/* a mapping, and a reservation */
+	deregister_unmaps(SHARE_ACROSS, 4, 3);	/* three mappings */
+	deregister_unmaps(SHARE_POOL_FD, 2, 2); /* a pool, and its memory */
+}
+
+/* A second session of this process reads the same memory by reference. */
+static void second_open(struct share_pair *pair, struct side *second)
+{
+	tcpx_region theirs;
+	int before;
+
+	*second = (struct side){0};
+	side_open(second, pair->near.device);
+	assert_int_equal(tcpx_session_connect(second->session, pair->info, pair->info_len, NULL,
+					      &second->peer),
+			 TCPX_OK);
+	assert_int_equal(far_asks(pair, 'a', 0), TCPX_OK);
+	assert_int_equal(tcpx_region_import(second->session, second->peer, pair->token,
+					    sizeof(pair->token), &theirs),
+			 TCPX_OK);
+	do {
+		tcpx_request request;
+
+		before = share_copies(pair);
+		assert_int_equal(side_start(second, TCPX_OP_READ, theirs, SHARE_PART, &request),
+				 TCPX_OK);
+		assert_int_equal(side_end(second, request), TCPX_OK);
+	} while (share_copies(pair) - before != 1);
+}
+
+/* The driver opens an allocation once a process, and closes it once for all. */
+static void a_pool_stays_open_for_the_other_session(void **state)
+{
+	struct share_pair pair;
+	struct side second;
+	uint64_t openings;
+
+	(void)state;
+	open_two(&pair, SHARE_POOL_FD, 0, 1);
+	share_settle(&pair, TCPX_OP_READ);
+	openings = fake.calls("cuMemPoolImportPointer") + 1;
+	second_open(&pair, &second);
+	assert_int_equal(fake.calls("cuMemPoolImportPointer"), openings);
+	side_close(&second);
+	far_asks(&pair, 'f', 9);
+	assert_true(share_settles(&pair, TCPX_OP_READ, 1));
+	assert_int_equal(share_move(&pair, TCPX_OP_READ), TCPX_OK);
+	assert_true(side_has(&pair.near, 9));
+	assert_int_equal(fake.calls("cuMemPoolImportPointer"), openings);
 	share_close(&pair);
 }
 
@@ -257,6 +340,20 @@ static void a_question_that_fails_is_asked_again(void **state)
 		assert_int_equal(atomic_load(&fetches), 2);
 		share_close(&pair);
 	}
+}
+
+/* What lacks descriptors now is offered a second later, and is no reason to tell anybody. */
+static void a_region_without_descriptors_is_offered_again(void **state)
+{
+	struct share_pair pair;
+
+	(void)state;
+	open_two(&pair, SHARE_ACROSS, 0, 1);
+	atomic_store(&pass_errno, ETOOMANYREFS);
+	share_settle(&pair, TCPX_OP_WRITE);
+	assert_int_equal(atomic_load(&pass_errno), 0);
+	share_error_says(&pair, "");
+	share_close(&pair);
 }
 
 /* The near one has asked, and the answer does not come. */
@@ -382,10 +479,14 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(whole_mappings_go_by_reference),
 		cmocka_unit_test(parts_of_mappings_go_by_reference),
+		cmocka_unit_test(regions_over_several_mappings_go_by_reference),
+		cmocka_unit_test(memory_of_pools_goes_by_reference),
 		cmocka_unit_test(what_cannot_be_exported_is_staged),
 		cmocka_unit_test(deregister_unmaps_at_the_peer),
+		cmocka_unit_test(a_pool_stays_open_for_the_other_session),
 		cmocka_unit_test(many_regions_take_turns),
 		cmocka_unit_test(a_question_that_fails_is_asked_again),
+		cmocka_unit_test(a_region_without_descriptors_is_offered_again),
 		cmocka_unit_test(a_region_goes_before_its_descriptor_came),
 		cmocka_unit_test(a_session_goes_before_a_descriptor_came),
 		cmocka_unit_test(a_peer_dies_before_its_descriptor_came),

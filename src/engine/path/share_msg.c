@@ -70,8 +70,8 @@ static void share_why_log(struct share_told *told)
 }
 
 /* Called when the memory kind has exported the region or failed to. Lets share_run() send the
- * offer, or after a failure gives the offer up. If the region was deregistered or the link has
- * ended, frees the share instead. */
+ * offer, or after a failure gives the offer up; if descriptors were lacking, only for a while. If
+ * the region was deregistered or the link has ended, frees the share instead. */
 static void share_export_done(struct mem_share *job, tcpx_status status)
 {
 	struct engine_share *share = (struct engine_share *)job;
@@ -83,7 +83,7 @@ static void share_export_done(struct mem_share *job, tcpx_status status)
 
 	link_lock(&peer->link);
 	over = share->retired || peer->link.core_done;
-	if (status != TCPX_OK && !over)
+	if (status != TCPX_OK && status != TCPX_ERR_NO_DESCRIPTORS && !over)
 		share_why(peer, "the peer cannot map GPU memory of this end", &why, &told);
 	share->by_fd = share->job.fd >= 0;
 	if (!share->by_fd)
@@ -93,6 +93,8 @@ static void share_export_done(struct mem_share *job, tcpx_status status)
 		share_due(share);
 	} else if (!over) {
 		fd = share_refuse(share);
+		if (status == TCPX_ERR_NO_DESCRIPTORS)
+			share->again_ns = clock_after(AGAIN_NS);
 	}
 	link_unlock(&peer->link);
 	share_why_log(&told);
