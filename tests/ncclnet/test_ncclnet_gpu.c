@@ -144,8 +144,9 @@ static void accept_hangs(void **state)
 	rig.fake->hangs = rig.fake->hangs_next = 1;
 	accept_begin(&at[0], RIG_GUARD_NS);
 	rig_until(&rig.fake->in_accept, 1);
-	accept_begin(&at[1], RIG_SHORT_NS);
+	accept_begin(&at[1], RIG_GUARD_NS);
 	until_waits(&rig, &at[1], 2); /* the error of one that has not begun would not say it */
+	rig_due(at[1].setup);
 	assert_int_equal(net_setup_wait(at[1].setup, &result), TCPX_ERR_TIMED_OUT);
 	assert_said("channel 31, NIC fake0, peer rank1: accept: not finished in time: it waits for "
 		    "channel 30's accept, which has been in the plugin with GPU 23 for ");
