@@ -46,6 +46,9 @@ def options():
     p.add_argument("--remote-mem", help="the target's [as --mem]")
     p.add_argument("--own-gpu-only", action="store_true",
                    help="each process sees its own GPU alone, by CUDA_VISIBLE_DEVICES")
+    p.add_argument("--segments", type=int, default=0, metavar="MIB",
+                   help="GPU memory is mapped in allocations of so many MiB, as PyTorch's "
+                   "expandable segments (20); 0: cuMemAlloc [0]")
     p.add_argument("--depth", type=int, default=1, help="requests in flight [1]")
     p.add_argument("--gap-ms", type=float, default=0,
                    help="rest before a request is made, which is posted at once [0]")
@@ -64,9 +67,9 @@ def options():
 class Cache:
     """A cache of one side: tensors, registered in one call."""
 
-    def __init__(self, agent, where, layers, layer_bytes):
+    def __init__(self, agent, where, o, layer_bytes):
         self.agent, self.layer_bytes = agent, layer_bytes
-        self.tensors = [Memory(where, layer_bytes) for _ in range(layers)]
+        self.tensors = [Memory(where, layer_bytes, o.segments << 20) for _ in range(o.layers)]
         self.kind, self.gpu = self.tensors[0].kind, self.tensors[0].gpu
         rows = [(t.address, t.length, t.gpu, "") for t in self.tensors]
         began = time.perf_counter()
@@ -118,7 +121,7 @@ def target(pipe, o, path, backend, params, layer_bytes):
     os.dup2(2, 1) # what backends print is no result
     where = side(o.remote_mem or o.mem, o.own_gpu_only, path, backend)
     me = Agent("target", backend, "best", params)
-    cache = Cache(me, where, o.layers, layer_bytes)
+    cache = Cache(me, where, o, layer_bytes)
     pipe.send((me.agent.get_agent_metadata(), [t.address for t in cache.tensors], cache.kind,
                cache.gpu, cache.registered_s))
     me.agent.add_remote_agent(pipe.recv())
@@ -168,7 +171,7 @@ class Pair:
                                        args=(far, o, path, backend, params, layer_bytes))
         self.process.start()
         self.me = Agent("initiator", backend, "best", params)
-        self.cache = Cache(self.me, where, o.layers, layer_bytes)
+        self.cache = Cache(self.me, where, o, layer_bytes)
         metadata, self.addresses, self.far_kind, self.far_gpu, far_s = self.take()
         self.registered_s = max(self.cache.registered_s, far_s)
         self.me.agent.add_remote_agent(metadata)
@@ -325,6 +328,7 @@ def tables(o, rows, repetitions):
     """What --store keeps: rates and times of the requests, and times of the registration. Not the
     CPU time: both ends look without a break, also during the rest."""
     rest = f", after {o.gap_ms:g} ms of rest" if o.gap_ms else ""
+    rest += f", memory in segments of {o.segments} MiB" if o.segments else ""
     kept = {o.table: {
         "title": f"Paged KV cache through NIXL, {o.depth} in flight{rest}",
         "repetitions": repetitions,

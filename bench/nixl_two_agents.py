@@ -60,9 +60,10 @@ def options():
 
 
 class Memory:
-    """Bytes that are registered: of the host, or of a GPU by the driver."""
+    """Bytes that are registered: of the host, or of a GPU by the driver. segment_bytes: the GPU's
+    memory is mapped in allocations of so many bytes, as PyTorch's expandable segments are."""
 
-    def __init__(self, where, length):
+    def __init__(self, where, length, segment_bytes=0):
         self.kind, _, gpu = where.partition(":")
         self.gpu, self.length = int(gpu or 0), length
         if self.kind == "DRAM":
@@ -74,8 +75,28 @@ class Memory:
         self.call("cuInit", 0)
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), self.gpu)
         self.call("cuCtxSetCurrent", context)
-        self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(length))
+        if segment_bytes:
+            self.map_segments(address, segment_bytes)
+        else:
+            self.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(length))
         self.context, self.address = context, address.value
+
+    def map_segments(self, address, segment):
+        """Allocations that other processes may open, behind each other from `address` on."""
+        place = [1, self.gpu] # CU_MEM_LOCATION_TYPE_DEVICE
+        # CUmemAllocationProp: pinned, by a descriptor, on the GPU, no flags
+        prop = (ctypes.c_int * 8)(1, 1, *place)
+        access = (ctypes.c_int * 3)(*place, 3) # CUmemAccessDesc: read and write
+        count = -(-self.length // segment)
+        self.call("cuMemAddressReserve", ctypes.byref(address), ctypes.c_size_t(count * segment),
+                  ctypes.c_size_t(0), ctypes.c_uint64(0), ctypes.c_uint64(0))
+        for i in range(count):
+            at, part = ctypes.c_uint64(address.value + i * segment), ctypes.c_uint64()
+            self.call("cuMemCreate", ctypes.byref(part), ctypes.c_size_t(segment), prop,
+                      ctypes.c_uint64(0))
+            self.call("cuMemMap", at, ctypes.c_size_t(segment), ctypes.c_size_t(0), part,
+                      ctypes.c_uint64(0))
+            self.call("cuMemSetAccess", at, ctypes.c_size_t(segment), access, ctypes.c_size_t(1))
 
     def call(self, name, *args):
         if code := getattr(self.cuda, name)(*args):

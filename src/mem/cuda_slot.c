@@ -45,17 +45,20 @@ int mem_cuda_slot_mapped(const void *slot, uint64_t bytes, uint32_t device, cuda
 	return it != NULL;
 }
 
-/* Adds a slot to the list of the device. If there is no memory for the entry, the slot is not
- * added, and only the copy engine can use it. */
+/* Adds a slot to the end of the list of the device, because the slots that were allocated first are
+ * used most. If there is no memory for the entry, the slot is not added, and only the copy engine
+ * can use it. */
 static void mapped_add(void *slot, size_t size, uint32_t device, cuda_ptr at)
 {
-	struct mapped *it = device < MEM_CUDA_DEVICES ? malloc(sizeof(*it)) : NULL;
+	struct mapped *it = device < MEM_CUDA_DEVICES ? malloc(sizeof(*it)) : NULL, **end;
 
 	if (!it)
 		return;
+	*it = (struct mapped){NULL, (uintptr_t)slot, size, at};
 	pthread_mutex_lock(&mapped_lock);
-	*it = (struct mapped){mapped[device], (uintptr_t)slot, size, at};
-	mapped[device] = it;
+	for (end = &mapped[device]; *end; end = &(*end)->next)
+		;
+	*end = it;
 	pthread_mutex_unlock(&mapped_lock);
 }
 

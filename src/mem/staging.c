@@ -2,8 +2,8 @@
 /*
  * Pools of staging memory. A pool is a buddy system over several parts, each of which is one
  * allocation of the memory kind. A pool limits what one client may hold, and queues clients that
- * wait. Pinning memory takes long (about 0.3 ms per MiB), so a pool opens with one part, and a
- * thread adds the others.
+ * wait. Pinning memory takes long (about 0.3 ms per MiB), so a pool opens with one small part, and
+ * a thread adds the others.
  */
 #include "mem/staging.h"
 
@@ -12,13 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/config.h"
 #include "base/error.h"
 #include "sys/cpu.h"
 
 #define DEVICES_MAX 64
-#define ORDERS 11 /* number of slot sizes, from MEM_SLOT_MIN to MEM_SLOT_MIN << 10 */
-#define PART_BYTES (2 * MEM_SLOT_MAX) /* bytes of a part, which has two of the largest slots */
+#define ORDERS 11		/* number of slot sizes, from MEM_SLOT_MIN to MEM_SLOT_MIN << 10 */
+#define PAUSES_MAX 10		/* most pauses of mem_staging_quiet_ns before a part is added */
+#define PART_BYTES MEM_SLOT_MAX /* bytes of a part, which is one of the largest slots */
 
 _Static_assert((MEM_SLOT_MIN << (ORDERS - 1)) == MEM_SLOT_MAX, "orders");
 
@@ -62,8 +64,9 @@ static struct {
 	struct list_node growing;
 	/* whether the thread has work or runs; whether it must end; guarded by grow_lock */
 	bool grows, stop;
-	pthread_t thread; /* guarded by `lock` */
-	bool joinable;	  /* whether `thread` must be joined; guarded by `lock` */
+	_Atomic int64_t opened_ns; /* time of the last mem_staging_open, thus registration */
+	pthread_t thread;	   /* guarded by `lock` */
+	bool joinable;		   /* whether `thread` must be joined; guarded by `lock` */
 } all = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.once = PTHREAD_ONCE_INIT,
@@ -71,6 +74,7 @@ static struct {
 };
 
 void (*_Atomic mem_staging_grown)(struct mem_staging *pool);
+_Atomic int64_t mem_staging_quiet_ns = 2 * CLOCK_MS_NS;
 
 /* Called in a forked child: forgets all pools, because the child has neither the thread nor the
  * memory. */
@@ -175,8 +179,7 @@ static tcpx_status pool_grow(struct mem_staging *pool)
 	pool->parts[pool->nparts] = pool->by_addr[pool->nparts] = part;
 	pool->nparts++;
 	qsort(pool->by_addr, pool->nparts, sizeof(part), part_compare);
-	for (uint32_t i = 0; i < PART_BYTES / MEM_SLOT_MAX; i++)
-		bit_set(pool, ORDERS - 1, (uint32_t)(part.at / MEM_SLOT_MAX) + i);
+	bit_set(pool, ORDERS - 1, (uint32_t)(part.at / MEM_SLOT_MAX));
 	pthread_mutex_unlock(&pool->lock);
 	return TCPX_OK;
 }
@@ -249,6 +252,31 @@ static void pool_grow_once(struct mem_staging *pool)
 	}
 }
 
+static bool grow_stops(void)
+{
+	bool stop;
+
+	pthread_mutex_lock(&all.grow_lock);
+	stop = all.stop;
+	pthread_mutex_unlock(&all.grow_lock);
+	return stop;
+}
+
+/* Waits until no memory has been registered for a while, but not for ever. Pinning a part holds a
+ * lock of the driver for about 1 ms, for which the checks of a registration would wait. */
+static void grow_pause(void)
+{
+	for (int i = 0; i < PAUSES_MAX && !grow_stops(); i++) {
+		int64_t ns = atomic_load(&all.opened_ns) + atomic_load(&mem_staging_quiet_ns) -
+			     clock_now_ns();
+		struct timespec pause = {ns / CLOCK_S_NS, ns % CLOCK_S_NS};
+
+		if (ns <= 0)
+			return;
+		nanosleep(&pause, NULL);
+	}
+}
+
 /* The thread that adds parts to all pools in turn, one part at a time. Ends when no pool lacks a
  * part, or when it is asked to. */
 static void *grow_main(void *arg)
@@ -258,6 +286,7 @@ static void *grow_main(void *arg)
 		struct list_node *node;
 		struct mem_staging *pool;
 
+		grow_pause();
 		pthread_mutex_lock(&all.grow_lock);
 		node = all.stop ? NULL : list_pop_front(&all.growing);
 		all.grows = node != NULL;
@@ -345,6 +374,7 @@ tcpx_status mem_staging_open(const struct mem_kind *kind, uint32_t device)
 	}
 	/* Both pools have got their first part before the thread adds parts to either, because the
 	 * driver makes allocations wait for each other. */
+	atomic_store(&all.opened_ns, clock_now_ns());
 	for (direction = 0; direction < 2 && status == TCPX_OK; direction++)
 		status = grow_start(atomic_load(&pools[direction]));
 	pthread_mutex_unlock(&all.lock);
@@ -439,11 +469,14 @@ static void *slot_take_order(struct mem_staging *pool, unsigned order)
 	return slot_at_offset(pool, (uint64_t)index * ((uint64_t)MEM_SLOT_MIN << order));
 }
 
-/* Whether the client would hold at most half of the pool with one more slot of this size. */
+/* Whether the client would hold at most half of the pool with one more slot of this size. In a pool
+ * that could not grow beyond its first part, a client may hold all of it. */
 static bool within_half(const struct mem_staging *pool, const struct mem_stager *stager,
 			uint64_t size)
 {
-	return stager->held + size <= pool->bytes / 2;
+	uint64_t half = pool->bytes / 2;
+
+	return stager->held + size <= (half > MEM_SLOT_MAX ? half : MEM_SLOT_MAX);
 }
 
 /* Whether a slot of this size or larger is free, and the client may take one of this size without

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Staging memory. The process has one pool for each staged kind, device and direction. A pool is
- * opened with its first 8 MiB when memory of the device is first registered. Right afterwards a
- * thread allocates the pool's other parts. Slot sizes are powers of two (buddy system). Of the free
+ * opened with its first 4 MiB when memory of the device is first registered. Right afterwards a
+ * thread allocates the pool's other parts, while no memory is registered. Slot sizes are powers of two (buddy system). Of the free
  * slots of a size, the one with the lowest offset is taken, so that the memory in use stays small
  * and in the caches.
  *
@@ -37,6 +37,9 @@ struct mem_stager {
 /* If not NULL, the thread that adds parts calls it after each growth of a pool, because waiting
  * clients may get a slot then (mem_staging_offer). Must be set before the first pool opens. */
 extern void (*_Atomic mem_staging_grown)(struct mem_staging *pool);
+
+/* How long no memory may have been registered before the thread adds a part. Tests change it. */
+extern _Atomic int64_t mem_staging_quiet_ns;
 
 /* Opens the pools of a device, one per direction, if they are not open yet. Returns ERR_NO_MEMORY
  * (also if no memory can be pinned), ERR_LIMIT (device number, threads) or ERR_SYSTEM. Any thread;

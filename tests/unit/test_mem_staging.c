@@ -16,13 +16,36 @@
 #define UNITS (POOL_BYTES / MEM_SLOT_MIN)
 
 static struct mem_staging *pool;
+static uint8_t *part[2]; /* its parts, in the order of their slots' offsets */
+static sem_t grown;
 
+static void *take(struct mem_stager *stager, uint64_t bytes)
+{
+	return mem_staging_take(pool, bytes, stager, false, NULL);
+}
+
+static void pool_has_grown(struct mem_staging *any)
+{
+	(void)any;
+	sem_post(&grown);
+}
+
+/* The pools of both directions, each with its second part. */
 static int open_pool(void **state)
 {
 	(void)state;
+	sem_init(&grown, 0, 0);
+	atomic_store(&mem_staging_grown, pool_has_grown);
 	if (mem_staging_open(&mem_slow, 0))
 		return -1;
+	for (int i = 0; i < 2; i++)
+		while (sem_wait(&grown))
+			;
 	pool = mem_staging_get(MEM_KIND_TEST, 0, MEM_OUT);
+	for (int i = 0; pool && i < 2; i++)
+		part[i] = take(NULL, MEM_SLOT_MAX);
+	for (int i = 0; pool && i < 2; i++)
+		mem_staging_give(pool, part[i], MEM_SLOT_MAX, NULL);
 	return pool ? 0 : -1;
 }
 
@@ -33,14 +56,22 @@ static int close_pool(void **state)
 	return mem_staging_get(MEM_KIND_TEST, 0, MEM_OUT) ? -1 : 0;
 }
 
-static void *take(struct mem_stager *stager, uint64_t bytes)
+/* The model of the buddy system: which units are taken. */
+static bool taken[UNITS];
+
+static uint8_t *unit_addr(uint32_t unit)
 {
-	return mem_staging_take(pool, bytes, stager, false, NULL);
+	uint64_t offset = (uint64_t)unit * MEM_SLOT_MIN;
+
+	return part[offset / MEM_SLOT_MAX] + offset % MEM_SLOT_MAX;
 }
 
-/* The slot of the pool's first byte and the model of the buddy system: which units are taken. */
-static uint8_t *base;
-static bool taken[UNITS];
+static uint32_t unit_of(const uint8_t *addr)
+{
+	int which = addr < part[0] || addr >= part[0] + MEM_SLOT_MAX;
+
+	return (uint32_t)((which * MEM_SLOT_MAX + (uint64_t)(addr - part[which])) / MEM_SLOT_MIN);
+}
 
 static bool is_free(uint32_t first, uint32_t units)
 {
@@ -98,8 +129,6 @@ static void slots_split_and_merge(void **state)
 
 	(void)state;
 	rng_seed(&rng, 4);
-	base = take(NULL, 1);
-	mem_staging_give(pool, base, 1, NULL);
 	for (int i = 0; i < 6000; i++) {
 		if (count < SLOTS && rng_below(&rng, 100) < (i / 1000 % 2 ? 30 : 70)) {
 			uint64_t bytes = 1 + rng_below(&rng, MEM_SLOT_MIN << rng_below(&rng, 11));
@@ -111,15 +140,14 @@ static void slots_split_and_merge(void **state)
 				full++;
 				continue;
 			}
-			assert_ptr_equal(addr, base + (uint64_t)at * MEM_SLOT_MIN);
+			assert_ptr_equal(addr, unit_addr(at));
 			slots[count].addr = addr;
 			slots[count++].bytes = bytes;
 		} else if (count) {
 			uint32_t k = (uint32_t)rng_below(&rng, count);
 
 			mem_staging_give(pool, slots[k].addr, slots[k].bytes, NULL);
-			model_give((uint32_t)((slots[k].addr - base) / MEM_SLOT_MIN),
-				   slots[k].bytes);
+			model_give(unit_of(slots[k].addr), slots[k].bytes);
 			slots[k] = slots[--count];
 		}
 	}
@@ -137,11 +165,11 @@ static void nobody_holds_more_than_half(void **state)
 	mem_stager_init(&one, pool);
 	mem_stager_init(&two, pool);
 	a = take(&one, MEM_SLOT_MAX);
-	assert_ptr_equal(a, base);
+	assert_ptr_equal(a, part[0]);
 	assert_int_equal(mem_stager_held(&one), HALF);
 	assert_null(take(&one, 1));
 	b = take(&two, MEM_SLOT_MAX - MEM_SLOT_MIN + 1); /* counted as the slot it is */
-	assert_ptr_equal(b, base + HALF);
+	assert_ptr_equal(b, part[1]);
 	assert_null(take(&two, 1));
 	assert_null(take(NULL, 1));
 	mem_staging_give(pool, a, MEM_SLOT_MAX, &one);

@@ -7,12 +7,13 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "mem/staging.h"
 #include "parts/slow.h"
 
-#define PART (2 * MEM_SLOT_MAX)
-#define PARTS 4
+#define PART MEM_SLOT_MAX /* has one of the largest slots */
+#define PARTS 8
 #define ALL_PARTS (2 * PARTS) /* of both pools */
 
 /* Allocations wait until they are allowed; the given one fails. */
@@ -78,6 +79,46 @@ static void await(unsigned begins, unsigned growths)
 	pthread_mutex_unlock(&lock);
 }
 
+/* Pauses of the thread; each waits until it is let. */
+static unsigned pauses, let;
+
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+{
+	unsigned mine;
+
+	(void)time;
+	(void)left;
+	pthread_mutex_lock(&lock);
+	mine = ++pauses;
+	pthread_cond_broadcast(&changed);
+	while (mine > let)
+		pthread_cond_wait(&changed, &lock);
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+/* Waits until the thread pauses for the nth time; says how many parts it had begun before. */
+static unsigned pause_await(unsigned nth)
+{
+	unsigned parts;
+
+	pthread_mutex_lock(&lock);
+	while (pauses < nth)
+		pthread_cond_wait(&changed, &lock);
+	parts = begun;
+	pthread_mutex_unlock(&lock);
+	return parts;
+}
+
+static void pauses_let(unsigned count)
+{
+	pthread_mutex_lock(&lock);
+	let = count;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+}
+
 static struct mem_kind gated;
 
 static struct mem_staging *pool_of(enum mem_direction direction)
@@ -85,16 +126,22 @@ static struct mem_staging *pool_of(enum mem_direction direction)
 	return mem_staging_get(MEM_KIND_TEST, 0, direction);
 }
 
-static int gate(void **state)
+static int gate_quiet(int64_t quiet_ns)
 {
-	(void)state;
+	atomic_store(&mem_staging_quiet_ns, quiet_ns);
 	gated = mem_slow;
 	gated.slot_alloc = gated_alloc;
 	gated.slot_free = gated_free;
-	begun = grown = failing = 0;
+	begun = grown = failing = pauses = let = 0;
 	allowed = 2;
 	atomic_store(&mem_staging_grown, pool_has_grown);
 	return mem_staging_open(&gated, 0) == TCPX_OK ? 0 : -1;
+}
+
+static int gate(void **state)
+{
+	(void)state;
+	return gate_quiet(0);
 }
 
 static int ungate(void **state)
@@ -107,7 +154,7 @@ static int ungate(void **state)
 
 static void first_part_serves_until_the_others_come(void **state)
 {
-	void *slots[2 * PARTS];
+	void *slots[PARTS];
 	struct mem_stager waits;
 	struct mem_staging *pool = pool_of(MEM_OUT);
 	bool lined = false;
@@ -116,39 +163,39 @@ static void first_part_serves_until_the_others_come(void **state)
 	(void)state;
 	await(3, 0); /* the third one, by the thread, waits at the gate */
 	mem_stager_init(&waits, pool);
-	for (i = 0; i < 2; i++)
-		assert_non_null(slots[i] = mem_staging_take(pool, MEM_SLOT_MAX, NULL, false, NULL));
+	assert_non_null(slots[0] = mem_staging_take(pool, MEM_SLOT_MAX, NULL, false, NULL));
 	assert_null(mem_staging_take(pool, 1, &waits, false, &lined));
 	assert_true(lined);
 	assert_null(mem_staging_offer(pool));
 	allow(ALL_PARTS);
 	await(ALL_PARTS, ALL_PARTS - 2);
 	assert_ptr_equal(mem_staging_offer(pool), &waits);
-	for (; i < 2 * PARTS; i++)
+	for (i = 1; i < PARTS; i++)
 		assert_non_null(slots[i] = mem_staging_take(pool, MEM_SLOT_MAX, NULL, false, NULL));
 	assert_null(mem_staging_take(pool, 1, NULL, false, NULL));
-	for (i = 0; i < 2 * PARTS; i++)
+	for (i = 0; i < PARTS; i++)
 		for (k = 0; k < i; k++)
 			assert_true(labs((char *)slots[i] - (char *)slots[k]) >= MEM_SLOT_MAX);
-	for (i = 0; i < 2 * PARTS; i++) { /* the only free one is the one that came back */
+	for (i = 0; i < PARTS; i++) { /* the only free one is the one that came back */
 		mem_staging_give(pool, slots[i], MEM_SLOT_MAX, NULL);
 		assert_ptr_equal(mem_staging_take(pool, MEM_SLOT_MAX, NULL, false, NULL), slots[i]);
 	}
 	/* In any order; all of it is free afterwards, and taken in the same order again. */
-	for (i = 0; i < 2 * PARTS; i++)
-		mem_staging_give(pool, slots[(i * 3 + 1) % (2 * PARTS)], MEM_SLOT_MAX, NULL);
+	for (i = 0; i < PARTS; i++)
+		mem_staging_give(pool, slots[(i * 3 + 1) % PARTS], MEM_SLOT_MAX, NULL);
 	assert_int_equal(mem_staging_used(pool), 0);
-	for (i = 0; i < 2 * PARTS; i++)
+	for (i = 0; i < PARTS; i++)
 		assert_ptr_equal(mem_staging_take(pool, MEM_SLOT_MAX, NULL, false, NULL), slots[i]);
-	for (i = 0; i < 2 * PARTS; i++)
+	for (i = 0; i < PARTS; i++)
 		mem_staging_give(pool, slots[i], MEM_SLOT_MAX, NULL);
 }
 
 static void growth_that_fails_leaves_a_smaller_pool(void **state)
 {
 	struct mem_staging *in = pool_of(MEM_IN);
-	struct mem_stager client;
-	void *slots[2];
+	struct mem_stager client, other;
+	bool lined = false;
+	void *slot;
 
 	(void)state;
 	await(3, 0); /* the second part of the pool to send */
@@ -156,18 +203,43 @@ static void growth_that_fails_leaves_a_smaller_pool(void **state)
 	allow(ALL_PARTS);
 	await(2 + PARTS, PARTS - 1); /* the pool to send is whole */
 	mem_stager_init(&client, in);
-	assert_non_null(slots[0] = mem_staging_take(in, MEM_SLOT_MAX, &client, false, NULL));
-	/* Half of what there is, not half of what there should be. */
-	assert_null(mem_staging_take(in, MEM_SLOT_MAX, &client, false, NULL));
-	assert_non_null(slots[1] = mem_staging_take(in, MEM_SLOT_MAX, NULL, false, NULL));
-	assert_null(mem_staging_take(in, 1, NULL, false, NULL));
-	mem_staging_give(in, slots[0], MEM_SLOT_MAX, &client);
-	mem_staging_give(in, slots[1], MEM_SLOT_MAX, NULL);
+	mem_stager_init(&other, in);
+	/* One client at a time, but each gets the largest slot. */
+	assert_non_null(slot = mem_staging_take(in, MEM_SLOT_MAX, &client, false, NULL));
+	assert_null(mem_staging_take(in, 1, &client, false, NULL));
+	assert_null(mem_staging_take(in, MEM_SLOT_MAX, &other, false, &lined));
+	mem_staging_give(in, slot, MEM_SLOT_MAX, &client);
+	assert_ptr_equal(mem_staging_offer(in), &other);
+	assert_non_null(slot = mem_staging_take(in, MEM_SLOT_MAX, &other, false, NULL));
+	mem_staging_give(in, slot, MEM_SLOT_MAX, &other);
 	/* The next registration does not try again. */
 	assert_int_equal(mem_staging_open(&gated, 0), TCPX_OK);
 	mem_staging_stop();
 	assert_int_equal(begun, 2 + PARTS);
 	assert_int_equal(living, 0);
+}
+
+static int gate_never_quiet(void **state)
+{
+	(void)state;
+	return gate_quiet(3600 * CLOCK_S_NS);
+}
+
+/* As long as memory is registered no part is added, but not for ever. */
+static void registrations_come_first(void **state)
+{
+	(void)state;
+	allow(ALL_PARTS);
+	for (unsigned i = 1; i <= 10; i++) {
+		assert_int_equal(pause_await(i), 2); /* as registered: one of each pool */
+		pauses_let(i);
+	}
+	assert_int_equal(pause_await(11), 3);
+	atomic_store(&mem_staging_quiet_ns, 0);
+	pauses_let(11);
+	await(ALL_PARTS, ALL_PARTS - 2);
+	assert_int_equal(pause_await(0), ALL_PARTS);
+	assert_int_equal(pauses, 11);
 }
 
 static _Atomic bool stopped;
@@ -211,6 +283,7 @@ int main(void)
 						ungate),
 		cmocka_unit_test_setup_teardown(growth_that_fails_leaves_a_smaller_pool, gate,
 						ungate),
+		cmocka_unit_test_setup_teardown(registrations_come_first, gate_never_quiet, ungate),
 		cmocka_unit_test_setup_teardown(stop_waits_for_the_part_and_frees_all, gate,
 						ungate),
 	};
