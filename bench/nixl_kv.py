@@ -321,16 +321,27 @@ def text_of(key):
     if key[0] == "register":
         return "register the cache"
     op, block, count = key
-    return f"{op} {count} x {block >> 10} KiB"
+    return f"{'one copy of' if op == 'copy' else op} {count} × {block >> 10} KiB"
+
+
+def row_name(key, path, backend):
+    if key[0] == "copy":
+        return f"{text_of(key)}, by the driver"
+    return f"{text_of(key)}, {'same host' if path == 'host' else path}, {backend}"
 
 
 def tables(o, rows, repetitions):
     """What --store keeps: rates and times of the requests, and times of the registration. Not the
     CPU time: both ends look without a break, also during the rest."""
-    rest = f", after {o.gap_ms:g} ms of rest" if o.gap_ms else ""
-    rest += f", memory in segments of {o.segments} MiB" if o.segments else ""
+    where = {o.mem, o.remote_mem or o.mem}
+    gpus = sum(w.startswith("VRAM") for w in where)
+    memory = f"{gpus} GPU{'s'[:gpus - 1]}" if gpus == len(where) else " and ".join(sorted(where))
+    memory = "host memory" if not gpus else memory
+    memory += f", in segments of {o.segments} MiB" if o.segments else ""
+    flight = "one request" if o.depth == 1 else f"{o.depth} requests"
+    rest = f"after {o.gap_ms:g} ms of rest" if o.gap_ms else "at a time"
     kept = {o.table: {
-        "title": f"Paged KV cache through NIXL, {o.depth} in flight{rest}",
+        "title": f"Paged KV cache, {memory}, {flight} {rest}",
         "repetitions": repetitions,
         "columns": store.columns("request, path, backend", "GB/s", 2) +
                    store.columns("", "ms", 3)[1:],
@@ -347,7 +358,7 @@ def tables(o, rows, repetitions):
             continue
         cells = store.spread([v["GBps"] for v in values])
         times = [v["us"] for v in values if "us" in v]
-        kept[o.table]["rows"].append([f"{text_of(key)} {path} {backend}", *cells,
+        kept[o.table]["rows"].append([row_name(key, path, backend), *cells,
                                       *(store.spread(times, 1e-3) if times else [None] * 3)])
     return kept
 
@@ -381,7 +392,7 @@ def main():
         done += 1
     for (key, path, backend), values in sorted(rows.items()):
         told = "  ".join(f"{name} {spread([v[name] for v in values])}" for name in values[0])
-        print(f"{text_of(key):22} {path:6} {backend:5} {told}", flush=True)
+        print(f"{text_of(key):24} {path:6} {backend:5} {told}", flush=True)
     if o.store:
         store.keep(tables(o, rows, done))
     if o.json:

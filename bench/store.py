@@ -14,7 +14,7 @@ import time
 
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Variables that change what is measured, and so belong to the command.
-TELLING = re.compile(r"(TCPX|UCX|NCCL|CUDA_VISIBLE)\w*$")
+TELLING = re.compile(r"(TCPX|UCX|NCCL(?!_VERSION$)|CUDA_VISIBLE)\w*$")
 
 
 def said(*argv):

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Staging memory. The process has one pool for each staged kind, device and direction. A pool is
- * opened with its first 4 MiB when memory of the device is first registered. Right afterwards a
- * thread allocates the pool's other parts, while no memory is registered. Slot sizes are powers of two (buddy system). Of the free
- * slots of a size, the one with the lowest offset is taken, so that the memory in use stays small
- * and in the caches.
+ * opened with its first 4 MiB when memory of the device is first registered. Then a thread
+ * allocates the pool's other parts, when no memory is being registered. Slot sizes are powers of
+ * two (buddy system). Of the free slots of a size, the one with the lowest offset is taken, so that
+ * the memory in use stays small and in the caches.
  *
  * A client holds at most half of a pool. A client that gets no slot waits in a queue. A thread that
  * returns a slot asks mem_staging_offer for the next client, and lets this client try again.
