@@ -44,6 +44,9 @@ struct net_zerocopy_ops {
 /* Lending: the transport lets the peer read pieces from the caller's memory after the call has
  * returned. */
 struct net_loan_ops {
+	/* Returns 1 if lend may lend pieces on this channel, 0 if it sends all bytes as send does.
+	 * May change from 0 to 1, but not back. May be called by any thread. */
+	int (*lends)(const struct net_chan *chan);
 	/* Like net_ops.send, but pieces may be lent. A byte is counted in *out_bytes only when the
 	 * peer no longer reads it. Bytes that the transport has taken and not counted must be
 	 * offered again, at the same position of the stream, by the next send or lend, which

@@ -51,6 +51,11 @@ static tcpx_status pass_recv(struct net_chan *chan, const struct iovec *iov, int
 	return inner->ops->recv(inner, iov, niov, out_bytes);
 }
 
+static int pass_lends(const struct net_chan *chan)
+{
+	return inner_of(chan)->ops->loan->lends(inner_of(chan));
+}
+
 static tcpx_status pass_lend(struct net_chan *chan, const struct iovec *iov, int niov,
 			     size_t *out_bytes)
 {
@@ -169,6 +174,7 @@ void filter_init(struct filter_chan *filter, struct net_chan *inner)
 		.purge = pass_purge,
 	};
 	filter->loan = (struct net_loan_ops){
+		.lends = pass_lends,
 		.lend = pass_lend,
 		.lent = pass_lent,
 		.torn = pass_torn,

@@ -17,6 +17,8 @@ void chan_fail(struct engine_chan *chan, tcpx_status status, int err);
  * second, gives memory of its buffers back to the kernel. */
 void chan_trim(struct engine_chan *chan, int64_t now_ns);
 void chan_tx_kick(struct engine_chan *chan);
+/* Like chan_tx_kick, but a thread that posts a solo WRITE (path/solo.c) sends all of it. */
+void chan_tx_kick_solo(struct engine_chan *chan);
 /* Makes the calling thread the tx owner. Returns false if the channel is stopped, or if another
  * thread is the tx owner; then that thread or the worker checks for work again. */
 bool chan_tx_try(struct engine_chan *chan);

@@ -15,14 +15,10 @@
 #define TX_BUDGET (1u << 20)   /* a channel's turn to send ends after about so many bytes */
 #define RX_BUDGET (512u << 10) /* a channel's turn to receive ends after about so many bytes */
 
-/* Sends what the channel has to send, on this thread. If another thread is the tx owner, makes that
- * thread or the worker check for work again. For a plugin channel, a thread other than the worker
- * only kicks the worker. Does nothing while the transport is full, unless memory is lent to the
- * peer. */
-void chan_tx_kick(struct engine_chan *chan)
+/* Sends about `bytes` bytes of what the channel has to send. See chan_tx_kick. */
+static void chan_tx_some(struct engine_chan *chan, uint64_t bytes)
 {
 	bool mine = worker_is_current(chan->worker);
-	bool all = mine || chan->index != CORE_PRIO || app_poll_receives();
 	int state;
 
 	if (chan->comms && !mine) {
@@ -39,13 +35,30 @@ void chan_tx_kick(struct engine_chan *chan)
 	if (!chan_tx_try(chan))
 		return;
 	do {
-		/* On the priority channel, a thread sends only about one buffer, unless it is the
-		 * worker or receives for its application (app_poll.c). */
-		chan_tx_run(chan, all ? TX_BUDGET : ENGINE_TX_BUFFER);
+		chan_tx_run(chan, bytes);
 		state = OWNER_AGAIN;
 	} while (mine && atomic_load(&chan->tx_owner) == OWNER_AGAIN &&
 		 atomic_compare_exchange_strong(&chan->tx_owner, &state, OWNER_BUSY));
 	chan_tx_leave(chan);
+}
+
+/* Sends what the channel has to send, on this thread. If another thread is the tx owner, makes that
+ * thread or the worker check for work again. For a plugin channel, a thread other than the worker
+ * only kicks the worker. Does nothing while the transport is full, unless memory is lent to the
+ * peer. */
+void chan_tx_kick(struct engine_chan *chan)
+{
+	/* On the priority channel, a thread sends only about one buffer, unless it is the worker or
+	 * receives for its application (app_poll.c). */
+	bool all =
+		worker_is_current(chan->worker) || chan->index != CORE_PRIO || app_poll_receives();
+
+	chan_tx_some(chan, all ? TX_BUDGET : ENGINE_TX_BUFFER);
+}
+
+void chan_tx_kick_solo(struct engine_chan *chan)
+{
+	chan_tx_some(chan, TX_BUDGET);
 }
 
 /* Called by the channel's worker: receives and sends, according to the events that epoll reported

@@ -107,6 +107,11 @@ static void traced_purge(struct net_chan *chan)
 	traced_inner(chan)->ops->zerocopy->purge(traced_inner(chan));
 }
 
+static int traced_lends(const struct net_chan *chan)
+{
+	return traced_inner(chan)->ops->loan->lends(traced_inner(chan));
+}
+
 static void traced_lent(struct net_chan *chan, int take_back, struct net_lent *out_lent)
 {
 	traced_inner(chan)->ops->loan->lent(traced_inner(chan), take_back, out_lent);
@@ -190,6 +195,7 @@ static const struct net_zerocopy_ops traced_zerocopy = {
 };
 
 static const struct net_loan_ops traced_loan = {
+	.lends = traced_lends,
 	.lend = traced_lend,
 	.lent = traced_lent,
 	.torn = traced_torn,

@@ -26,7 +26,8 @@
 #define POLLED_NS (20 * 1000ll)
 /* an application that polled less than this time ago may be between two transfers */
 #define WATCH_NS (50 * 1000ll)
-#define ROUSE_NS (300 * 1000ll) /* how long a roused worker waits for its kick */
+#define WATCH_FEW_NS (1000 * 1000ll) /* the same where cores are few: it is awake, no worker is */
+#define ROUSE_NS (300 * 1000ll)	     /* how long a roused worker waits for its kick */
 /* on machines with fewer cores, the polling application and the other workers need all cores */
 #define POLLED_CORES 8
 
@@ -90,7 +91,8 @@ static void worker_put_buried(struct engine_worker *worker)
 #define CROWDED_NS CLOCK_S_NS
 
 static _Atomic int64_t app_polled_ns; /* time of the last worker_app_polled() */
-/* the machine has enough cores for worker_app_polled() to have an effect */
+/* the machine has enough cores for the worker of the priority channels to spin while an application
+ * polls */
 static _Atomic bool cores_suffice;
 
 /* Returns whether workers may spin: there are several workers of bulk channels, and at least two
@@ -103,15 +105,18 @@ static bool worker_may_spin(void)
 
 void worker_app_polled(void)
 {
-	if (atomic_load_explicit(&cores_suffice, memory_order_relaxed))
-		atomic_store_explicit(&app_polled_ns, clock_now_ns(), memory_order_relaxed);
+	atomic_store_explicit(&app_polled_ns, clock_now_ns(), memory_order_relaxed);
 }
 
 bool worker_app_polls(void)
 {
 	int64_t polled_ns = atomic_load_explicit(&app_polled_ns, memory_order_relaxed);
 
-	return polled_ns && clock_now_ns() - polled_ns < WATCH_NS;
+	int64_t watch_ns = atomic_load_explicit(&cores_suffice, memory_order_relaxed)
+				   ? WATCH_NS
+				   : WATCH_FEW_NS;
+
+	return polled_ns && clock_now_ns() - polled_ns < watch_ns;
 }
 
 /* Returns whether the worker spins. A roused worker spins until roused_ns. Any worker spins for
@@ -126,7 +131,8 @@ static bool worker_spins(const struct engine_worker *worker, int64_t moved_ns)
 
 	if (roused_ns && roused_ns > clock_now_ns())
 		return true;
-	if (!busy && !(worker->prios && polled_ns))
+	if (!busy && !(worker->prios && polled_ns &&
+		       atomic_load_explicit(&cores_suffice, memory_order_relaxed)))
 		return false;
 	now_ns = clock_now_ns();
 	return now_ns - moved_ns < SPIN_NS && (busy || now_ns - polled_ns < POLLED_NS);

@@ -23,11 +23,11 @@ void worker_look(struct engine_chan *chan); /* makes the worker call calls->kick
  * takes the channel back when the application stops polling. Called by any thread. */
 void worker_lend(struct engine_chan *chan);
 void worker_bury(struct engine_chan *chan); /* takes over a reference, which the worker drops */
-/* Stores the time at which an application polled and found nothing, so that the worker of the
- * priority channels may spin. Does nothing on a machine with too few cores. */
+/* Stores the time at which an application polled and found nothing. The worker of the priority
+ * channels may spin then, if the machine has enough cores. */
 void worker_app_polled(void);
 /* Returns whether an application polled less than WATCH_NS (worker.c) ago, so that the worker of
- * the priority channels may be awake. Always false on a machine with too few cores. */
+ * the priority channels, or the application itself, looks at them at once. */
 bool worker_app_polls(void);
 bool worker_is_current(const struct engine_worker *worker);
 

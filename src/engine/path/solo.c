@@ -4,7 +4,7 @@
  * bytes. The threads that serve priority channels are often awake, or are the very threads that
  * wait for the transfer. So a transfer that is alone in its session, as were the last transfers of
  * its link, may use the priority channel up to a larger size than other transfers. The thread that
- * posts such a WRITE sends the WRITE's first part itself.
+ * posts such a WRITE sends it itself; on other channels it sends the share of one of them.
  *
  * One worker serves all priority channels of the process, and it must not do the work of the other
  * workers. So the process has two turns (rights to use a priority channel): one for the transfers
@@ -17,7 +17,7 @@
 #define SOLO_BYTES (256u << 10)	 /* largest solo transfer on the priority channel */
 #define WATCHED_BYTES (1u << 20) /* the same while an application polls, and for READ answers */
 #define REF_BYTES (256ull << 20) /* the same by reference; later frames wait until it is copied */
-/* largest WRITE, not by reference, that the posting thread helps to send */
+/* largest WRITE, not by reference, that the posting thread sends or helps to send */
 #define SENT_BYTES (1u << 20)
 /* Number of posts with no other transfer under way that precede a solo transfer. Without this rule
  * the first transfer of a burst would be solo. */
@@ -31,7 +31,7 @@ static bool solo_take_turn(_Atomic uint32_t *turn)
 	return atomic_compare_exchange_strong(turn, &none, 1);
 }
 
-/* Whether the request's bytes go through a socket, between memories that a socket call can access.
+/* Whether the request's bytes are copied into a stream, between memories that the CPU can access.
  * Staged memory, references, loans and messages are excluded, because they have windows and
  * wake-ups of their own. */
 static bool is_plain_stream(const struct engine_request *request)
@@ -40,7 +40,7 @@ static bool is_plain_stream(const struct engine_request *request)
 	const struct engine_chan *prio = request->peer->link.chan[CORE_PRIO];
 
 	return xfer->path == CORE_PATH_STREAM && !xfer->local_staged && !xfer->remote_staged &&
-	       prio && !prio->net->ops->loan;
+	       prio && !(prio->net->ops->loan && prio->net->ops->loan->lends(prio->net));
 }
 
 /* Returns the size of the largest transfer on the request's path that may use the priority channel,
@@ -75,11 +75,11 @@ void solo_choose(struct engine_request *request)
 	struct core_xfer *xfer = &request->xfer;
 	uint64_t total = request->segs.total, most = prio_bytes(request);
 	bool moves = xfer->op == TCPX_OP_WRITE || xfer->op == TCPX_OP_READ;
-	bool solo = is_alone(request) && moves && total > CORE_SMALL_BYTES && most && !xfer->direct;
+	bool solo = is_alone(request) && moves && most && !xfer->direct;
 	bool ref = xfer->path == CORE_PATH_REFERENCE;
 
-	xfer->by_prio =
-		solo && total <= most && (ref || solo_take_turn(&engine_runtime.solo_posted));
+	xfer->by_prio = solo && total > CORE_SMALL_BYTES && total <= most &&
+			(ref || solo_take_turn(&engine_runtime.solo_posted));
 	request->way.sends =
 		solo && xfer->op == TCPX_OP_WRITE && (ref ? xfer->by_prio : total <= SENT_BYTES);
 	atomic_store(&request->leads,

@@ -256,7 +256,9 @@ static struct engine_chan *hooks_chan_get(struct engine_peer *peer, uint32_t cha
 	return chan;
 }
 
-static void hooks_kick(struct engine_peer *peer, uint32_t channel, bool here)
+/* Kicks a channel. `here` says whether this thread may send on the priority channel; `solo` says
+ * that it posts a solo WRITE. */
+static void hooks_kick(struct engine_peer *peer, uint32_t channel, bool here, bool solo)
 {
 	struct engine_chan *chan = hooks_chan_get(peer, channel);
 
@@ -264,7 +266,7 @@ static void hooks_kick(struct engine_peer *peer, uint32_t channel, bool here)
 		return;
 	if (worker_is_current(chan->worker) ||
 	    (channel == CORE_PRIO && here && !runtime_is_control()))
-		chan_tx_kick(chan);
+		(solo ? chan_tx_kick_solo : chan_tx_kick)(chan);
 	else
 		worker_kick(chan);
 	chan_put(chan);
@@ -283,7 +285,7 @@ static void hooks_run(struct engine_peer *peer, bool here)
 			uint32_t channel = (uint32_t)__builtin_ctzll(mask);
 
 			mask &= mask - 1;
-			hooks_kick(peer, channel, here);
+			hooks_kick(peer, channel, here, false);
 		}
 	}
 }
@@ -318,7 +320,7 @@ static void hooks_posted(struct link *link, enum post_sends sends)
 	path_flush(peer);
 	mask = atomic_exchange(&peer->link.kick_mask, 0);
 	if (sends != POST_NOTHING && (mask & 1ull << CORE_PRIO)) {
-		hooks_kick(peer, CORE_PRIO, true);
+		hooks_kick(peer, CORE_PRIO, true, sends == POST_FIRST);
 		/* Also takes kicks that were added in the meantime, maybe again of the priority
 		 * channel. */
 		mask = (mask & ~(1ull << CORE_PRIO)) | atomic_exchange(&peer->link.kick_mask, 0);

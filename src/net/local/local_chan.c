@@ -239,6 +239,7 @@ static void local_trim(struct net_chan *base)
 }
 
 static const struct net_loan_ops local_loan_ops = {
+	.lends = local_lends,
 	.lend = local_lend,
 	.lent = local_lent,
 	.torn = local_torn,

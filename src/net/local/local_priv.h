@@ -14,7 +14,8 @@ tcpx_status local_recv(struct net_chan *chan, const struct iovec *iov, int niov,
 uint64_t local_readable(struct local_chan *chan); /* called by the rx owner */
 uint64_t local_room(struct local_chan *chan);	  /* called by the tx owner */
 
-/* Defined in local_loan.c, except local_lend, which is in local_ring.c. */
+/* Defined in local_loan.c, except the first two, which are in local_ring.c. */
+int local_lends(const struct net_chan *chan);
 tcpx_status local_lend(struct net_chan *chan, const struct iovec *iov, int niov, size_t *out_bytes);
 void local_lent(struct net_chan *chan, int take_back, struct net_lent *out_lent);
 int local_torn(struct net_chan *chan);
@@ -105,8 +106,7 @@ tcpx_status local_chan_create(int fd, struct local_map *map, size_t ring_bytes, 
 /* Whether a ring may have this size: a power of two from LOCAL_RING_MIN to LOCAL_RING_MAX. */
 int local_ring_bytes_ok(uint64_t ring_bytes);
 
-/* Defined in local_fetch.c. */
-/* Sends n bytes and fd, which the caller keeps. The send buffer must have room for the bytes. */
+/* In local_fetch.c. Sends n bytes, for which there must be room, and fd, which the caller keeps. */
 tcpx_status local_pass(int sock, const void *bytes, size_t n, int fd);
 /* Receives as recv() does. Stores a descriptor in *inout_fd if that is -1; closes all others. */
 ssize_t local_pass_recv(int sock, void *bytes, size_t n, int *inout_fd);

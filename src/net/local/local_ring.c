@@ -238,13 +238,17 @@ tcpx_status local_send(struct net_chan *base, const struct iovec *iov, int niov,
 	return send_or_lend((struct local_chan *)base, iov, niov, 0, out_bytes);
 }
 
+int local_lends(const struct net_chan *base)
+{
+	const struct local_chan *chan = (const struct local_chan *)base;
+
+	return chan->lend_to && atomic_load_explicit(chan->lend_ok, memory_order_acquire) != 0;
+}
+
 tcpx_status local_lend(struct net_chan *base, const struct iovec *iov, int niov, size_t *out_bytes)
 {
-	struct local_chan *chan = (struct local_chan *)base;
-	int lend = chan->lend_to && atomic_load_explicit(chan->lend_ok, memory_order_acquire) != 0;
-
 	law_free("local_lend");
-	return send_or_lend(chan, iov, niov, lend, out_bytes);
+	return send_or_lend((struct local_chan *)base, iov, niov, local_lends(base), out_bytes);
 }
 
 /* Returns the number of readable bytes in the ring before the position of the next loan. */
