@@ -108,13 +108,15 @@ void worker_app_polled(void)
 	atomic_store_explicit(&app_polled_ns, clock_now_ns(), memory_order_relaxed);
 }
 
+bool worker_cores_suffice(void)
+{
+	return atomic_load_explicit(&cores_suffice, memory_order_relaxed);
+}
+
 bool worker_app_polls(void)
 {
 	int64_t polled_ns = atomic_load_explicit(&app_polled_ns, memory_order_relaxed);
-
-	int64_t watch_ns = atomic_load_explicit(&cores_suffice, memory_order_relaxed)
-				   ? WATCH_NS
-				   : WATCH_FEW_NS;
+	int64_t watch_ns = worker_cores_suffice() ? WATCH_NS : WATCH_FEW_NS;
 
 	return polled_ns && clock_now_ns() - polled_ns < watch_ns;
 }
@@ -131,8 +133,7 @@ static bool worker_spins(const struct engine_worker *worker, int64_t moved_ns)
 
 	if (roused_ns && roused_ns > clock_now_ns())
 		return true;
-	if (!busy && !(worker->prios && polled_ns &&
-		       atomic_load_explicit(&cores_suffice, memory_order_relaxed)))
+	if (!busy && !(worker->prios && polled_ns && worker_cores_suffice()))
 		return false;
 	now_ns = clock_now_ns();
 	return now_ns - moved_ns < SPIN_NS && (busy || now_ns - polled_ns < POLLED_NS);

@@ -29,6 +29,8 @@ void worker_app_polled(void);
 /* Returns whether an application polled less than WATCH_NS (worker.c) ago, so that the worker of
  * the priority channels, or the application itself, looks at them at once. */
 bool worker_app_polls(void);
+/* Returns whether the machine has cores for workers that spin while an application polls. */
+bool worker_cores_suffice(void);
 bool worker_is_current(const struct engine_worker *worker);
 
 #endif

@@ -44,13 +44,19 @@ static bool is_plain_stream(const struct engine_request *request)
 }
 
 /* Returns the size of the largest transfer on the request's path that may use the priority channel,
- * or 0 if none may. */
+ * or 0 if none may. A large READ within the host is faster by the rings of several channels where
+ * there are cores for their workers. */
 static uint64_t prio_bytes(const struct engine_request *request)
 {
+	bool ring;
+
 	if (request->xfer.path == CORE_PATH_REFERENCE)
 		return REF_BYTES;
 	if (!is_plain_stream(request))
 		return 0;
+	ring = request->peer->link.chan[CORE_PRIO]->net->ops->loan != NULL;
+	if (ring && request->xfer.op == TCPX_OP_READ && worker_cores_suffice())
+		return SOLO_BYTES;
 	return worker_app_polls() ? WATCHED_BYTES : SOLO_BYTES;
 }
 
