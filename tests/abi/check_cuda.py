@@ -18,7 +18,8 @@ KINDS = [
     (r"cuda_ptr|CUdeviceptr|cuda_alloc|CUmemGenericAllocationHandle|unsigned long long|uint64",
      "8 bytes"),
     (r"size_t", "8 bytes"), (r"unsigned char", "1 byte"),
-    (r"cuda_(ctx|stream|event|module|function)\b|CU(context|stream|event|module|function)\b",
+    (r"cuda_(ctx|stream|event|module|function|pool)\b|"
+     r"CU(context|stream|event|module|function|memoryPool)\b",
      "pointer"),
     (r"\bint\b|unsigned|uint32|cuda_(result|device)\b|CUresult|CUdevice|"
      r"CU\w*_(flags|attribute|enum|Type)|CU(mem(Allocation|Access|Range)\w+|pointer\w+)",
