@@ -160,8 +160,7 @@ static const struct fault faults[] = {
 	 .loses = true},
 	{.name = "helper_death_far",
 	 .far = "helper-death:side=recv:comm=1:bytes=10000",
-	 /* with the far side's counts, if they come before the end of the connection */
-	 .says = "peer 'second'&at the peer: ",
+	 .says = "peer 'second'&at the peer: sends posted&receives posted&unpacked&consumed",
 	 .says_far = "peer 'first': channel &, NIC eth1: message &announced and did not arrive",
 	 .loses = true,
 	 .first = 2},

@@ -225,24 +225,24 @@ static bool loss_same_cause(const char *a, const char *b)
 	}
 }
 
-/* Sets the level at which a loss is logged: WARN for the first channel that is lost for a cause,
- * INFO for the others. */
-static void loss_choose_level(struct engine_peer_comms *table, const char *why)
+/* Whether a loss is logged as a warning: that of the first channel that is lost for a cause. Those
+ * of the others are logged at INFO. */
+static bool loss_warns(struct engine_peer_comms *table, const char *why)
 {
 	int64_t now_ns = clock_now_ns();
 	bool again = loss_same_cause(why, table->cause) && now_ns - table->cause_ns < CAUSE_NS;
 
-	table->level = again ? TCPX_LOG_INFO : TCPX_LOG_WARN;
 	if (again)
-		return;
+		return false;
 	text_format(table->cause, sizeof(table->cause), "%s", why);
 	table->cause_ns = now_ns;
+	return true;
 }
 
 /* Sends the peer the reason `why`, unless it is NULL, and this end's message counts. Logs the
- * counts. The peer does the same with its own counts. If the counts of the two ends do not match, a
- * message was lost. */
-static void loss_tell_peer(struct engine_comms *comms, const char *why,
+ * counts at `level`. The peer does the same with its own counts. If the counts of the two ends do
+ * not match, a message was lost. */
+static void loss_tell_peer(struct engine_comms *comms, const char *why, enum tcpx_log_level level,
 			   const struct net_message_counts *counts)
 {
 	char text[COMMS_REASON_BYTES + 1];
@@ -258,8 +258,7 @@ static void loss_tell_peer(struct engine_comms *comms, const char *why,
 		    (unsigned long long)counts->sends_done, (unsigned long long)counts->posted,
 		    (unsigned long long)counts->done, (unsigned long long)counts->unpacked,
 		    (unsigned long long)counts->consumed);
-	LOG(comms->peer->comms->level, "peer '%s': channel %u, here: %s", comms->peer->who.name,
-	    comms->channel, text);
+	LOG(level, "peer '%s': channel %u, here: %s", comms->peer->who.name, comms->channel, text);
 	comms_tell(comms, FRAME_COMM_LOST, text, (uint32_t)strlen(text));
 }
 
@@ -323,14 +322,15 @@ static void loss_keep_reason(struct engine_peer *peer, const char *why, bool fir
 void comms_lost_there(struct engine_peer *peer, uint32_t channel, const char *why)
 {
 	bool counts = strncmp(why, "channel ", 8) != 0;
+	struct comms_slot *slot = comms_slot(peer, channel);
 
-	if (comms_slot(peer, channel)->told) /* already logged why the channel is not up */
-		peer->comms->level = TCPX_LOG_INFO;
+	if (slot->told) /* already logged why the channel is not up */
+		slot->warned = false;
 	else if (!counts)
-		loss_choose_level(peer->comms, why);
+		slot->warned = loss_warns(peer->comms, why);
 	if (log_allow(&peer->comms->lost_log, LOST_LINES))
-		LOG(peer->comms->level, "peer '%s': channel %u, at the peer: %s", peer->who.name,
-		    channel, why);
+		LOG(comms_loss_level(slot), "peer '%s': channel %u, at the peer: %s",
+		    peer->who.name, channel, why);
 	if (counts)
 		return;
 	link_lock(&peer->link);
@@ -360,10 +360,7 @@ bool comms_stopped(struct engine_chan *chan, const char *why)
 	first = !comms_peer_ended_first(comms);
 	loss_keep_reason(peer, why, first);
 	if (first)
-		loss_choose_level(peer->comms, why);
-	else
-		/* the caller logs one line for all channels of the peer */
-		peer->comms->level = TCPX_LOG_INFO;
+		slot->warned = loss_warns(peer->comms, why);
 	ops->info(chan->net, &info);
 	loss_count_barren(peer, slot, channel, &info.messages);
 	comms_slot_set(peer, channel, NULL);
@@ -372,7 +369,10 @@ bool comms_stopped(struct engine_chan *chan, const char *why)
 		core_chan_stuck(&peer->link.core, channel, TCPX_ERR_CHANNEL_LOST);
 		link_unlock(&peer->link);
 	}
-	loss_tell_peer(comms, first ? why : NULL, &info.messages);
+	/* If the peer noticed the loss first, the caller logs one line for all channels. The peer's
+	 * reason sets slot->warned, and the peer's counts may still come. */
+	loss_tell_peer(comms, first ? why : NULL, first ? comms_loss_level(slot) : TCPX_LOG_INFO,
+		       &info.messages);
 	if (!peer->died)
 		comms_strand_later(peer);
 	comms_close(comms, true);

@@ -433,7 +433,7 @@ static void setup_attach(struct engine_comms *comms)
 		return;
 	}
 	slot->tries = 0;
-	slot->given_up = slot->told = false;
+	slot->given_up = slot->told = slot->warned = false;
 	sys_timer_del(&engine_runtime.loop, &peer->comms->strand);
 	peer->link.events->settled(&peer->link);
 }

@@ -98,11 +98,20 @@ struct comms_slot {
 	uint32_t tries; /* failed attempts in a row */
 	bool given_up;	/* the peer may come up without this channel */
 	bool told;	/* a failure of the setup was logged; cleared when the channel is up */
+	/* the loss of the channel was logged as a warning, and so are the peer's counts; cleared
+	 * when the channel is up */
+	bool warned;
 	/* number of losses in a row; before each loss, messages were posted in one direction and
 	 * none of them arrived */
 	uint32_t barren;
 	int64_t rests_ns; /* the channel is not dialled before this time */
 };
+
+/* Returns the level at which the last loss of the channel is logged. */
+static inline enum tcpx_log_level comms_loss_level(const struct comms_slot *slot)
+{
+	return slot->warned ? TCPX_LOG_WARN : TCPX_LOG_INFO;
+}
 
 /* The plugin channels of a peer. */
 struct engine_peer_comms {
@@ -119,7 +128,6 @@ struct engine_peer_comms {
 	 * requests that need such a channel fail */
 	struct sys_timer strand;
 	struct log_limit lost_log;
-	enum tcpx_log_level level;   /* the level at which the last loss was logged */
 	char cause[COMMS_WHY_BYTES]; /* reason and time of the last loss logged as a warning */
 	int64_t cause_ns;
 };

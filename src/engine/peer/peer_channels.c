@@ -107,8 +107,8 @@ static void channel_lost(struct engine_chan *chan)
 	if (follows)
 		losses_add_channel(peer, what);
 	else
-		LOG(peer->comms->level, "peer '%s': %s; channels that live on: %u", peer->who.name,
-		    what, up);
+		LOG(comms_loss_level(comms_slot(peer, channel)),
+		    "peer '%s': %s; channels that live on: %u", peer->who.name, what, up);
 	atomic_fetch_add(&peer->link.session->counters.channels_lost, 1);
 	peer_event(peer, TCPX_EVENT_CHANNEL_DOWN, TCPX_ERR_CHANNEL_LOST, channel);
 }
