@@ -126,8 +126,8 @@ static void *beside_main(void *arg)
 	return NULL;
 }
 
-/* The first call that tests an empty message counts it. That call may come before the other thread
- * checks for work, after the check, or between the check and the sleep. */
+/* The first call that tests an empty message counts it. The other thread may begin to wait before
+ * or after that call, or may just have read the count. */
 static void beside(void *arg)
 {
 	static struct beside beside;

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """scripts/compat: the predecessor's commands, logs, lines and settings."""
-import contextlib
 import os
 import pathlib
 import re
@@ -9,7 +8,6 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 
 import pytest
 
@@ -170,22 +168,12 @@ def test_a_port_that_is_taken(old):
         old.end(server)
 
 
-def names_below(pid):
-    """Of the programs that a process has started. Any of them may end meanwhile."""
-    for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            yield pathlib.Path(f"/proc/{child}/comm").read_text()
-
-
 @pytest.mark.skipif(not shutil.which("setpriv"), reason="no setpriv")
 @pytest.mark.parametrize("script", ["run_p2p_singleproc.sh", "tests/test_connection"])
 def test_what_ends_a_script_ends_its_tool(old, script):
     """Else it holds the output until the other end's time is over, and says so."""
     running = old.start(script, "server")
-    until = time.monotonic() + HANG
-    while "tcpx\n" not in names_below(running.pid): # /proc tells no event
-        assert time.monotonic() < until and running.poll() is None
-        time.sleep(0.02)
+    old.until_logged("tcpx node: waiting for rank 1")
     running.kill()
     assert "did not come to stage" not in old.end(running).stdout
 

@@ -5,12 +5,14 @@
  * Usage: trace_program PLUGIN SEED [FAULT [MESSAGE]]
  */
 #include <dlfcn.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <unistd.h>
 
 #include "abi/ncclnet.h"
@@ -23,6 +25,7 @@
 #define ROOM 131072 /* of a message's buffer; the chunk size of the runs */
 #define HANG_NS (20 * CLOCK_S_NS)
 #define LATE_US 600000
+#define UNTESTED_US 1300000 /* more than the second after which lint finds a request */
 
 enum faults {
 	FAULT_NONE,
@@ -85,6 +88,26 @@ static void in_time(const char *what)
 {
 	if (clock_now_ns() > deadline)
 		must(-1, what);
+}
+
+/* The fault that is planted is the time itself, so there is no event to wait for. */
+static void plant_time(unsigned us)
+{
+	usleep(us);
+}
+
+/* Waits until the recorder has written to its file. The other threads call the plugin meanwhile, so
+ * there is something to write. */
+static void await_written(void)
+{
+	const char *file = getenv("TCPX_TRACE");
+	struct pollfd poller = {.fd = inotify_init1(IN_CLOEXEC), .events = POLLIN};
+
+	if (!file || poller.fd < 0 || inotify_add_watch(poller.fd, file, IN_MODIFY) < 0)
+		must(-1, "watch the trace");
+	if (poll(&poller, 1, (int)(HANG_NS / CLOCK_MS_NS)) != 1)
+		must(-1, "wait for the trace");
+	close(poller.fd);
 }
 
 static int planted(const struct channel *c, enum faults one, unsigned message)
@@ -169,7 +192,7 @@ static void *send_main(void *arg)
 			void **request = &requests[posted % WINDOW];
 
 			if (planted(c, FAULT_LATE, posted))
-				usleep(LATE_US);
+				plant_time(LATE_US);
 			must(net->isend(c->sends, c->out, (int)c->sizes[posted], c->tags[posted],
 					c->out_mr, request),
 			     "isend");
@@ -203,7 +226,6 @@ static void unpack(const struct channel *c, unsigned number, char *to)
 		memcpy(to + meta->pieces[slot][i].dst,
 		       (const char *)queue->bounce + meta->pieces[slot][i].src,
 		       meta->pieces[slot][i].len);
-	usleep(5); /* as a kernel takes a while */
 }
 
 static void receive_ended(struct channel *c, unsigned number, void *request)
@@ -211,7 +233,7 @@ static void receive_ended(struct channel *c, unsigned number, void *request)
 	if (planted(c, FAULT_EXIT, number))
 		exit(3);
 	if (planted(c, FAULT_KILL, number)) {
-		usleep(50000); /* what was recorded is written */
+		await_written();
 		kill(getpid(), SIGKILL);
 	}
 	if (!planted(c, FAULT_EARLY, number))
@@ -229,7 +251,7 @@ static void receive_post(struct channel *c, unsigned number, void **request)
 	int size = (int)c->sizes[number], tag = c->tags[number];
 
 	if (planted(c, FAULT_LATE_RECEIVE, number))
-		usleep(LATE_US);
+		plant_time(LATE_US);
 	if (planted(c, FAULT_TAG_ONE, number))
 		tag += 1000;
 	if (fault == FAULT_REGISTER && !c->number)
@@ -257,7 +279,7 @@ static void *receive_main(void *arg)
 		if (planted(c, FAULT_NOT_HEAD, done) && posted - done > 1)
 			(void)net->test(requests[(done + 1) % WINDOW], &is_done, &size);
 		if (planted(c, FAULT_UNTESTED, done)) {
-			usleep(1300000);
+			plant_time(UNTESTED_US);
 			exit(0);
 		}
 		is_done = size = 0;
