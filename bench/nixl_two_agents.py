@@ -60,8 +60,8 @@ def options():
 
 
 class Memory:
-    """Bytes that are registered: of the host, or of a GPU by the driver. segment_bytes: the GPU's
-    memory is mapped in allocations of so many bytes, as PyTorch's expandable segments are."""
+    """Memory to register: of the host, or of a GPU. If segment_bytes is not 0, GPU memory is mapped
+    in allocations of that many bytes, as PyTorch's expandable segments are."""
 
     def __init__(self, where, length, segment_bytes=0):
         self.kind, _, gpu = where.partition(":")
@@ -82,9 +82,9 @@ class Memory:
         self.context, self.address = context, address.value
 
     def map_segments(self, address, segment):
-        """Allocations that other processes may open, behind each other from `address` on."""
+        """Maps adjacent allocations that other processes can open. Sets `address`."""
         place = [1, self.gpu] # CU_MEM_LOCATION_TYPE_DEVICE
-        # CUmemAllocationProp: pinned, by a descriptor, on the GPU, no flags
+        # CUmemAllocationProp: pinned, exportable as a descriptor, on the GPU, no flags
         prop = (ctypes.c_int * 8)(1, 1, *place)
         access = (ctypes.c_int * 3)(*place, 3) # CUmemAccessDesc: read and write
         count = -(-self.length // segment)

@@ -179,24 +179,27 @@ int fake_memory_file(const char *what, int device, size_t bytes); /* -1 */
 
 /* fake_vmm.c */
 int fake_device_of(int physical); /* the visible device of a physical one; -1 */
-/* The visible device of a descriptor of fake_memory_file(what, ...); -1: it is none. */
+/* Returns the visible device whose memory the descriptor is. Returns -1 if fake_memory_file() has
+ * not made it, or for another `what`. */
 int fake_file_device(const char *what, int fd);
-int fake_prop_device(int type, struct cuda_location location); /* -1: not memory of a device */
+/* Returns the device on which an allocation is asked for, or -1 if the request is invalid. */
+int fake_prop_device(int type, struct cuda_location location);
 
-/* fake_mem.c; under the lock. An allocation; of a pool, if that is not NULL. */
+/* fake_mem.c; under the lock. Allocates memory, from the pool if `pool` is not NULL. */
 cuda_result fake_memory_make(enum fake_kind kind, cuda_ctx owner, int device, size_t bytes,
 			     cuda_pool pool, cuda_ptr *out);
 
 /* fake_pool.c; under the lock. */
 cuda_pool fake_pool_default(int device);
 int fake_pool_reachable(cuda_pool pool, int device);
-/* A pool that this process opened, not destroyed; its inode. */
+/* Whether the pool belongs to another process and is open here. *out_inode identifies it. */
 int fake_pool_opened(cuda_pool pool, uint64_t *out_inode);
-uint64_t fake_pool_inode(cuda_pool pool); /* of one that may be exported; 0 */
-void fake_pool_used(cuda_pool pool,
-		    int by); /* its allocations and openings; 0 ends a destroyed one */
+/* Returns the inode that identifies the pool to other processes, or 0 if it cannot be exported. */
+uint64_t fake_pool_inode(cuda_pool pool);
+/* Adds `by` to the pool's number of allocations. A destroyed pool is freed with the last one. */
+void fake_pool_used(cuda_pool pool, int by);
 
-/* fake_ipc.c; under the lock: unmaps what was opened, without waiting for work. */
+/* fake_ipc.c; under the lock. Unmaps memory of another process, without waiting for its users. */
 void fake_ipc_unmap(struct fake_range *range);
 
 /* fake_stream.c */

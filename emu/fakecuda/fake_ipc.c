@@ -14,7 +14,7 @@ struct ipc_text { /* in struct cuda_ipc_mem */
 	uint64_t magic, bytes, id, inode;
 	int32_t pid, fd, physical;
 	uint32_t begin;
-	uint64_t pool; /* the pool's inode; 0: legacy IPC */
+	uint64_t pool; /* inode of the pool, or 0 for legacy IPC */
 };
 _Static_assert(sizeof(struct ipc_text) <= sizeof(struct cuda_ipc_mem), "a handle is 64 bytes");
 _Static_assert(sizeof(struct ipc_text) <= sizeof(struct cuda_pool_memory), "so is a pool's");
@@ -86,7 +86,7 @@ static cuda_result ipc_map(const struct ipc_text *text, int device, cuda_ctx ctx
 	uint64_t addr;
 	int fd;
 
-	for (range = fake.ranges; range; range = range->next) { /* opened before */
+	for (range = fake.ranges; range; range = range->next) { /* an open one is found again */
 		if (range->kind == kind && range->inode == text->inode && !range->going) {
 			if (!pool) /* only legacy IPC counts */
 				range->opens++;
@@ -183,7 +183,7 @@ cuda_result fake_ipc_close(cuda_ptr ptr)
 	return late;
 }
 
-/* ptr is the first byte of the allocation. */
+/* `ptr` must be the first byte of an allocation. */
 cuda_result fake_pool_export_memory(struct cuda_pool_memory *out, cuda_ptr ptr)
 {
 	cuda_result rc = CUDA_ERR_INVALID_VALUE;
@@ -203,7 +203,7 @@ cuda_result fake_pool_export_memory(struct cuda_pool_memory *out, cuda_ptr ptr)
 	return CUDA_OK;
 }
 
-/* Opened again: the same address, and the first free ends it. */
+/* Opening an allocation again returns the same address, and the first free closes it. */
 cuda_result fake_pool_import_memory(cuda_ptr *out, cuda_pool pool, struct cuda_pool_memory *memory)
 {
 	cuda_result rc = CUDA_ERR_INVALID_VALUE;

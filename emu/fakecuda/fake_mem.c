@@ -88,7 +88,7 @@ static struct fake_range *memory_at(cuda_ptr ptr)
 	return range;
 }
 
-/* Also an allocation of another process's pool. */
+/* Like memory_at, but also finds memory of another process's pool. */
 static struct fake_range *pool_memory_at(cuda_ptr ptr)
 {
 	struct fake_range *range = fake_range_find(ptr);

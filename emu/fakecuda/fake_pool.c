@@ -10,10 +10,10 @@
 struct cuda_pool_st {
 	struct cuda_pool_st *next;
 	int device, opened, destroyed;
-	int fd;		 /* names the pool in other processes; -1: it cannot be exported */
+	int fd;		 /* descriptor by which other processes open the pool, or -1 */
 	uint64_t inode;	 /* of fd */
-	uint32_t access; /* devices besides its own */
-	unsigned uses;	 /* allocations, or openings of them */
+	uint32_t access; /* bit mask of other devices that may use its memory */
+	unsigned uses;	 /* number of its allocations, or of those that are open here */
 };
 
 static struct cuda_pool_st defaults[FAKE_DEVICES_MAX];
@@ -40,7 +40,7 @@ static struct cuda_pool_st *pool_find(cuda_pool pool)
 
 int fake_pool_reachable(cuda_pool pool, int device)
 {
-	if (pool->opened) /* not even its own device, before it is asked for */
+	if (pool->opened) /* even the pool's own device needs cuMemPoolSetAccess */
 		return (pool->access & 1u << device) != 0;
 	return pool->device == device || (pool->access & 1u << device) != 0;
 }
@@ -79,7 +79,7 @@ void fake_pool_used(cuda_pool pool, int by)
 		pool_drop(pool);
 }
 
-/* Under the lock; takes the descriptor over. */
+/* Called under the lock. The pool owns the descriptor. */
 static struct cuda_pool_st *pool_make(int device, int fd)
 {
 	struct cuda_pool_st *pool = calloc(1, sizeof(*pool));
@@ -120,7 +120,8 @@ cuda_result fake_pool_create(cuda_pool *out, const struct cuda_pool_prop *prop)
 	return CUDA_OK;
 }
 
-/* An opened pool of which an allocation is open stays; a created one goes with its last. */
+/* Destroying a pool of another process fails while one of its allocations is open. A pool of this
+ * process is freed with its last allocation. */
 cuda_result fake_pool_destroy(cuda_pool pool)
 {
 	struct cuda_pool_st *found;
@@ -207,8 +208,8 @@ cuda_result fake_pool_export(void *out, cuda_pool pool, int type, unsigned long 
 	return CUDA_OK;
 }
 
-/* The descriptor stays the caller's. A pool that is open already is the same pool again, and one
- * call destroys it. */
+/* The caller keeps the descriptor. Opening an open pool again returns the same handle, and the
+ * first cuMemPoolDestroy closes it. */
 cuda_result fake_pool_import(cuda_pool *out, void *os_handle, int type, unsigned long long flags)
 {
 	int fd = (int)(intptr_t)os_handle, device, own;

@@ -41,7 +41,7 @@ static inline cuda_result cuda_map_at(const struct sys_cuda *api, uint32_t devic
 	return result == CUDA_OK ? api->vmm_access(at, bytes, &access, 1) : result;
 }
 
-/* Each grain is an allocation of its own, as in PyTorch's expandable segments. The context is
+/* Maps one allocation for each grain, as PyTorch's expandable segments do. The context must be
  * current. */
 static inline cuda_result cuda_map_take(const struct sys_cuda *api, uint32_t device, size_t bytes,
 					cuda_ptr *out)
@@ -63,7 +63,7 @@ static inline cuda_result cuda_map_give(const struct sys_cuda *api, uint32_t dev
 	return result == CUDA_OK ? freed : result;
 }
 
-/* An allocation of a pool of its own. The context is current. */
+/* Creates a pool and allocates memory from it. The context must be current. */
 static inline cuda_result cuda_pool_take(const struct sys_cuda *api, uint32_t device, size_t bytes,
 					 cuda_ptr *out)
 {
@@ -78,7 +78,7 @@ static inline cuda_result cuda_pool_take(const struct sys_cuda *api, uint32_t de
 	return result == CUDA_OK ? api->stream_synchronize(NULL) : result;
 }
 
-/* And its pool goes. */
+/* Frees the memory and destroys its pool. */
 static inline cuda_result cuda_pool_give(const struct sys_cuda *api, cuda_ptr at)
 {
 	cuda_pool pool = NULL;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The GPU memory of share_rig.h: every kind that two processes may share, and some that they may
- * not. */
+/* The kinds of GPU memory that share_rig.h can allocate. Two processes can share most of them. */
 #ifndef UNIT_SHARE_MEMORY_H
 #define UNIT_SHARE_MEMORY_H
 
@@ -9,20 +8,20 @@
 
 #define SHARE_BYTES ((20u << 20) + 12345)
 
-/* What the memory of both sides is. */
+/* The kind of memory of both sides. */
 enum share_memory {
 	SHARE_ALLOC,   /* cuMemAlloc */
-	SHARE_POOL,    /* cuMemAllocAsync */
-	SHARE_POOL_FD, /* of a pool that other processes may open */
+	SHARE_POOL,    /* cuMemAllocAsync, default pool */
+	SHARE_POOL_FD, /* a pool that other processes can open */
 	SHARE_MAPPED,  /* cuMemMap */
-	SHARE_INSIDE,  /* a part of a mapping that has others before and behind it, and a gap */
-	SHARE_CLOSED,  /* mapped, for its own process alone */
-	SHARE_ACROSS,  /* over three mappings, of which it has a part of the first and the last */
+	SHARE_INSIDE,  /* part of the second of three mappings, which follow an unmapped gap */
+	SHARE_CLOSED,  /* cuMemMap without a handle for other processes */
+	SHARE_ACROSS, /* three mappings; the region starts within the first and ends in the third */
 };
-/* In grains, in a reservation of its own: a gap, and mappings of so many behind one another. */
+/* A reservation: a gap, followed by adjacent mappings. Sizes are in grains. */
 static const struct share_layout {
 	unsigned gap, grains[3];
-	size_t offset; /* of the region, behind the gap */
+	size_t offset; /* bytes from the end of the gap to the region */
 	int handle_types;
 } share_layouts[] = {
 	[SHARE_MAPPED] = {0, {11}, 0, CUDA_HANDLE_FD},

@@ -22,7 +22,8 @@ tcpx_status __wrap_ctl_link_send(struct ctl_link *link, const struct frame *fram
 	return __real_ctl_link_send(link, frame, payload);
 }
 
-/* The calls that sharing makes of mappings and of pools, and nothing else does but registering. */
+/* The driver calls by which mappings and pools are shared. Otherwise only a registration makes
+ * some of them. */
 static const char *const failing[] = {
 	"cuMemRetainAllocationHandle",
 	"cuMemGetAllocationPropertiesFromHandle",

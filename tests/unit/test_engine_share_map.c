@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GPU memory whose handle is a descriptor (cuMemMap, CUDA memory pools) between two processes by
- * reference: bytes, what is staged instead, and that no descriptor, mapping or handle is left on
- * either side.
+ * GPU memory that is shared by a descriptor (cuMemMap, CUDA memory pools) between two processes:
+ * tests the bytes that arrive, which memory is staged instead, and that neither process leaks a
+ * descriptor, a mapping or a handle.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -88,7 +88,7 @@ void __wrap_local_fetch_cancel(struct local_fetch *fetch)
 		atomic_fetch_add(&cancels, 1);
 }
 
-/* What the next message with descriptors of this process fails with; 0: nothing. */
+/* The errno with which this process's next message of descriptors fails, or 0. */
 static _Atomic int pass_errno;
 
 int __real_sys_fd_pass(int sock, const void *bytes, size_t n, const int *fds, uint32_t count);
@@ -136,7 +136,7 @@ static void parts_of_mappings_go_by_reference(void **state)
 	moves(SHARE_INSIDE, 1, 0);
 }
 
-/* As a tensor in PyTorch's expandable segments. */
+/* A tensor in PyTorch's expandable segments is such a region. */
 static void regions_over_several_mappings_go_by_reference(void **state)
 {
 	(void)state;
@@ -180,8 +180,8 @@ static void what_cannot_be_exported_is_staged(void **state)
 	assert_int_equal(open_descriptors(), before);
 }
 
-/* Both ways, then both regions go: nothing of theirs is left while the link lives. `opened`: what
- * the near side's driver has of the far side's region. */
+/* Shares both regions, then deregisters them. Nothing of them may remain while the link is up.
+ * `opened` and `descriptors` are what the near side's driver holds for the far side's region. */
 static void deregister_unmaps(enum share_memory memory, int opened, int descriptors)
 {
 	struct share_pair pair;
@@ -213,12 +213,12 @@ static void deregister_unmaps(enum share_memory memory, int opened, int descript
 static void deregister_unmaps_at_the_peer(void **state)
 {
 	(void)state;
-	deregister_unmaps(SHARE_MAPPED, 2, 1);	/* a mapping, and a reservation */
-	deregister_unmaps(SHARE_ACROSS, 4, 3);	/* three mappings */
-	deregister_unmaps(SHARE_POOL_FD, 2, 2); /* a pool, and its memory */
+	deregister_unmaps(SHARE_MAPPED, 2, 1);	/* a mapping and a reservation */
+	deregister_unmaps(SHARE_ACROSS, 4, 3);	/* three mappings and a reservation */
+	deregister_unmaps(SHARE_POOL_FD, 2, 2); /* a pool and its memory */
 }
 
-/* A second session of this process reads the same memory by reference. */
+/* Opens a second session in this process, which reads the same memory by reference. */
 static void second_open(struct share_pair *pair, struct side *second)
 {
 	tcpx_region theirs;
@@ -243,7 +243,7 @@ static void second_open(struct share_pair *pair, struct side *second)
 	} while (share_copies(pair) - before != 1);
 }
 
-/* The driver opens an allocation once a process, and closes it once for all. */
+/* The driver opens an allocation once per process, and the first close ends it for all sessions. */
 static void a_pool_stays_open_for_the_other_session(void **state)
 {
 	struct share_pair pair;
@@ -342,7 +342,8 @@ static void a_question_that_fails_is_asked_again(void **state)
 	}
 }
 
-/* What lacks descriptors now is offered a second later, and is no reason to tell anybody. */
+/* A region for which descriptors are lacking is offered again a second later. The query reports no
+ * error meanwhile. */
 static void a_region_without_descriptors_is_offered_again(void **state)
 {
 	struct share_pair pair;

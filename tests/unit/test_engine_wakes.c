@@ -19,17 +19,18 @@
 #define LONE (256u << 10)  /* goes by the priority channel for want of company */
 #define WATCHED (1u << 20) /* goes so beside who looks all the time */
 #define SENT (1u << 20)	   /* is begun by who posts it, then */
-#define INLINE (8u << 10)  /* is sent by who posts it, alone or not */
+#define INLINE (8u << 10)  /* the posting thread sends WRITEs of up to this size, solo or not */
 
-static unsigned cores; /* that this process seems to have */
-static bool looks;     /* the application does, all the time, instead of waiting */
-static bool same_host; /* over the transport of one host, whose loans: */
-static _Atomic int lends;
+static unsigned cores;	  /* that this process seems to have */
+static bool looks;	  /* the application does, all the time, instead of waiting */
+static bool same_host;	  /* use the same-host transport */
+static _Atomic int lends; /* what that transport says about lending */
 static _Thread_local unsigned own_sends;
 static _Thread_local size_t own_bytes;
 static _Atomic int bulk_fds[2];
 static _Atomic unsigned bulk_sends; /* calls with payload on them */
-/* Times that the priority channels' worker looked without sleeping, and that it found something. */
+/* How often the worker of the priority channels polled without sleeping, and how often it found
+ * events. */
 static _Atomic unsigned awake, found;
 static _Atomic int64_t frozen_ns; /* what the clock says, if not 0 */
 
@@ -192,7 +193,7 @@ static bool transfer(struct pair *pair, enum tcpx_op op, const tcpx_segment *pie
 	return sent;
 }
 
-/* Frames that one end has sent by the only channel besides the prio. */
+/* Returns how many frames one end has sent on its only bulk channel. */
 static unsigned frames_of(tcpx_session *session, tcpx_peer handle)
 {
 	struct engine_peer *peer = engine_peer_get((struct engine_session *)session, handle.id);
@@ -342,8 +343,8 @@ static void one_of_a_process_at_a_time(void **state)
 	assert_int_equal(engine_runtime.solo_answered, 0);
 }
 
-/* Where an application looks all the time, it or the priority channels' worker is awake, and more
- * goes that way. Not each one: a transfer may be over before anybody looked. */
+/* While the application polls, it or the worker of the priority channels is awake, so larger solo
+ * transfers use the priority channel. Some may not: a transfer may end before a poll. */
 static void more_takes_the_lane_beside_who_looks(void **state)
 {
 	static const enum tcpx_op ops[] = {TCPX_OP_WRITE, TCPX_OP_READ};
@@ -399,8 +400,8 @@ static void who_posts_begins(void **state)
 	}
 }
 
-/* All chunks by the lane, for which nobody else need be woken. Not each time: the socket may be
- * full. */
+/* The posting thread sends all chunks of a solo WRITE on the priority channel and wakes no other
+ * thread. A full socket may prevent this in some rounds. */
 static void who_posts_sends_all_of_it(void **state)
 {
 	size_t most = 0;
@@ -431,11 +432,11 @@ static void who_posts_sends_all_of_it(void **state)
 			most = sent > most ? sent : most;
 	}
 	looks = false;
-	assert_true(most > SENT); /* with the frames' heads */
+	assert_true(most > SENT); /* payload and frame headers */
 	pair_close(&pair);
 }
 
-/* Also within a host, unless pieces are lent there. */
+/* Solo transfers also use the priority channel of the same-host transport, unless it lends. */
 static void a_ring_is_a_lane_as_well(void **state)
 {
 	struct pair pair;
@@ -460,7 +461,7 @@ static void a_ring_is_a_lane_as_well(void **state)
 	pair_close(&pair);
 }
 
-/* Where cores are many, a large READ keeps to the rings of the other channels. */
+/* On a machine with many cores, a large READ uses the rings of the bulk channels. */
 static void a_ring_is_no_lane_for_large_reads_among_cores(void **state)
 {
 	(void)state;
@@ -474,7 +475,7 @@ static void a_ring_is_no_lane_for_large_reads_among_cores(void **state)
 		pair_open(&pair, of_cores, 2);
 		pair_register(&pair);
 		whole = piece(&pair, WATCHED);
-		/* Few cores: not each time, see above. */
+		/* With few cores, some transfers may end before a poll (see above). */
 		for (int i = 0; i < 100 * ROUNDS && (of_cores == 16 ? i < 20 : !lane); i++) {
 			unsigned before = bulk_answers(&pair);
 
@@ -508,7 +509,7 @@ static bool heard(struct pair *pair, int64_t timeout_ns)
 	return status == TCPX_OK;
 }
 
-/* The worker of the near side finds something while the application looks at the far one. */
+/* Makes the worker receive for the near side while the application polls the far side. */
 static void worker_finds(struct pair *pair)
 {
 	unsigned before = atomic_load(&found);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Regions over many mappings of cuMemMap, exported and opened over the stand-in driver: every byte
- * of them, what a hostile peer may put into the socket, and what is left after a failure. */
+/* Exports and opens regions over many mappings (cuMemMap) with the stand-in driver. Tests that the
+ * memory is the same, that a hostile peer's messages are refused, and that failures leak
+ * nothing. */
 #include <errno.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -16,9 +17,9 @@
 #define MAPPINGS 150 /* more than two messages take */
 
 static struct rig_scope rig;
-static cuda_ptr app;	   /* mappings of 1 and 2 grains in turn, behind each other */
-static uint64_t app_bytes; /* their sum */
-static int pass_errno;	   /* what the next sys_fd_pass fails with; 0: it works */
+static cuda_ptr app;	   /* adjacent mappings of 1 and 2 grains alternately */
+static uint64_t app_bytes; /* bytes of all these mappings */
+static int pass_errno;	   /* errno with which the next sys_fd_pass fails, or 0 */
 
 int __real_sys_fd_pass(int sock, const void *bytes, size_t n, const int *fds, uint32_t count);
 int __wrap_sys_fd_pass(int sock, const void *bytes, size_t n, const int *fds, uint32_t count);
@@ -63,7 +64,7 @@ static int app_free(void **state)
 	return fake.settle(0) != 0;
 }
 
-/* The two ends see one memory: at both ends of each grain, and nowhere else's. */
+/* Checks that both addresses refer to the same memory, at several places of each grain. */
 static void same_memory(cuda_ptr here, cuda_ptr there, uint64_t bytes)
 {
 	for (uint64_t at = 0; at < bytes; at += GRAIN / 2) {
@@ -76,7 +77,7 @@ static void same_memory(cuda_ptr here, cuda_ptr there, uint64_t bytes)
 	}
 }
 
-/* Of the region from one offset of the application's memory to another. */
+/* Exports and opens the part of the application's memory between two offsets. */
 static void opens(uint64_t from, uint64_t to, uint64_t want_offset, uint64_t want_span)
 {
 	unsigned descriptors = open_descriptors(), live = fake.live(NULL);
@@ -88,7 +89,7 @@ static void opens(uint64_t from, uint64_t to, uint64_t want_offset, uint64_t wan
 			 TCPX_OK);
 	assert_int_equal(offset, want_offset);
 	assert_int_equal(span, want_span);
-	/* those of the mappings are in nobody's table */
+	/* the descriptors of the mappings are in the socket, not in this process's table */
 	assert_int_equal(open_descriptors(), descriptors + 1);
 	assert_int_equal(mem_cuda_map_open(rig.gpu, fd, span, &base), TCPX_OK);
 	sys_fd_close(fd);
@@ -107,7 +108,7 @@ static void all_mappings_of_a_region_are_opened(void **state)
 	opens(GRAIN + 100, GRAIN + 200, 100, 2 * GRAIN);
 	opens(3 * GRAIN - 1, 3 * GRAIN + 1, 2 * GRAIN - 1, 3 * GRAIN);
 	opens(3 * GRAIN - 100, 3 * GRAIN, 2 * GRAIN - 100, 2 * GRAIN);
-	opens(0, 96 * GRAIN, 0, 96 * GRAIN); /* exactly one message */
+	opens(0, 96 * GRAIN, 0, 96 * GRAIN); /* 64 mappings: one full message */
 }
 
 static void no_export(tcpx_status status, const char *what, const char *next)
@@ -140,7 +141,7 @@ static void what_cannot_be_exported_leaves_nothing(void **state)
 		assert_int_equal(fake.fail_call(calls[i], 100, CUDA_ERR_OUT_OF_MEMORY), 0);
 		no_export(TCPX_ERR_NO_MEMORY, "OUT_OF_MEMORY", "");
 	}
-	/* the last mapping alone may not be exported */
+	/* only the last mapping cannot be exported */
 	assert_int_equal(api->vmm_unmap(last, 2 * GRAIN), CUDA_OK);
 	assert_int_equal(cuda_map_at(api, 0, last, 2 * GRAIN, CUDA_HANDLE_NONE), CUDA_OK);
 	no_export(TCPX_ERR_UNSUPPORTED, "without a handle", "cuMemCreate");
@@ -161,7 +162,7 @@ static void no_open(int fd, uint64_t span, tcpx_status status, const char *what)
 	assert_int_equal(fake.live(NULL), live);
 }
 
-/* A socket with one message of the peer: `count` mappings, the descriptor of each is fd. */
+/* Returns a socket that contains one message of `count` mappings, each with the descriptor fd. */
 static int message_of(const uint64_t *bytes, size_t n, int fd, uint32_t count)
 {
 	int socks[2], fds[SYS_FD_PASS_MAX];
@@ -196,7 +197,7 @@ static void what_a_peer_makes_up_is_refused(void **state)
 	assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
 	no_open(pipes[0], GRAIN, TCPX_ERR_PROTOCOL, "did not pass");
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, socks), 0);
-	no_open(socks[0], GRAIN, TCPX_ERR_PROTOCOL, "did not pass"); /* and does not wait */
+	no_open(socks[0], GRAIN, TCPX_ERR_PROTOCOL, "did not pass"); /* without waiting */
 	assert_int_equal(send(socks[1], one, sizeof(one), 0), sizeof(one));
 	no_open(socks[0], GRAIN, TCPX_ERR_PROTOCOL, "did not pass");
 	assert_int_equal(api->vmm_retain(&alloc, (void *)(uintptr_t)app), CUDA_OK);
@@ -211,7 +212,7 @@ static void what_a_peer_makes_up_is_refused(void **state)
 	refused(odd, sizeof(odd), fd, 2, GRAIN, TCPX_ERR_SYSTEM, "INVALID_VALUE");
 	refused(one, sizeof(one), pipes[0], 1, GRAIN, TCPX_ERR_SYSTEM, "of another process");
 	refused(one, sizeof(one), fd, 1, (uint64_t)1 << 46, TCPX_ERR_NO_MEMORY, "addresses");
-	/* its memory is one grain long */
+	/* the descriptor's memory has only one grain */
 	refused((const uint64_t[]){2 * GRAIN}, sizeof(uint64_t), fd, 1, 2 * GRAIN, TCPX_ERR_SYSTEM,
 		"INVALID_VALUE");
 	close(fd);

@@ -16,7 +16,7 @@
 #define UNITS (POOL_BYTES / MEM_SLOT_MIN)
 
 static struct mem_staging *pool;
-static uint8_t *part[2]; /* its parts, in the order of their slots' offsets */
+static uint8_t *part[2]; /* addresses of the pool's parts, in the order of offsets */
 static sem_t grown;
 
 static void *take(struct mem_stager *stager, uint64_t bytes)
@@ -30,7 +30,7 @@ static void pool_has_grown(struct mem_staging *any)
 	sem_post(&grown);
 }
 
-/* The pools of both directions, each with its second part. */
+/* Opens the pools of both directions, and waits until each has its second part. */
 static int open_pool(void **state)
 {
 	(void)state;
@@ -56,7 +56,7 @@ static int close_pool(void **state)
 	return mem_staging_get(MEM_KIND_TEST, 0, MEM_OUT) ? -1 : 0;
 }
 
-/* The model of the buddy system: which units are taken. */
+/* Model of the buddy system: whether each unit is taken. */
 static bool taken[UNITS];
 
 static uint8_t *unit_addr(uint32_t unit)

@@ -12,7 +12,7 @@
 #include "mem/staging.h"
 #include "parts/slow.h"
 
-#define PART MEM_SLOT_MAX /* has one of the largest slots */
+#define PART MEM_SLOT_MAX /* bytes of a part: one slot of the largest size */
 #define PARTS 8
 #define ALL_PARTS (2 * PARTS) /* of both pools */
 
@@ -79,7 +79,7 @@ static void await(unsigned begins, unsigned growths)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Pauses of the thread; each waits until it is let. */
+/* The number of pauses that the thread has begun, and how many of them may end. */
 static unsigned pauses, let;
 
 int __wrap_nanosleep(const struct timespec *time, struct timespec *left);
@@ -98,7 +98,7 @@ int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
 	return 0;
 }
 
-/* Waits until the thread pauses for the nth time; says how many parts it had begun before. */
+/* Waits until the thread begins its nth pause. Returns the number of allocations begun so far. */
 static unsigned pause_await(unsigned nth)
 {
 	unsigned parts;
@@ -204,7 +204,7 @@ static void growth_that_fails_leaves_a_smaller_pool(void **state)
 	await(2 + PARTS, PARTS - 1); /* the pool to send is whole */
 	mem_stager_init(&client, in);
 	mem_stager_init(&other, in);
-	/* One client at a time, but each gets the largest slot. */
+	/* Only one client at a time gets a slot, but it may be the largest. */
 	assert_non_null(slot = mem_staging_take(in, MEM_SLOT_MAX, &client, false, NULL));
 	assert_null(mem_staging_take(in, 1, &client, false, NULL));
 	assert_null(mem_staging_take(in, MEM_SLOT_MAX, &other, false, &lined));
@@ -225,13 +225,13 @@ static int gate_never_quiet(void **state)
 	return gate_quiet(3600 * CLOCK_S_NS);
 }
 
-/* As long as memory is registered no part is added, but not for ever. */
+/* The thread adds no part while memory is being registered, but waits only a limited time. */
 static void registrations_come_first(void **state)
 {
 	(void)state;
 	allow(ALL_PARTS);
 	for (unsigned i = 1; i <= 10; i++) {
-		assert_int_equal(pause_await(i), 2); /* as registered: one of each pool */
+		assert_int_equal(pause_await(i), 2); /* only the first part of each pool */
 		pauses_let(i);
 	}
 	assert_int_equal(pause_await(11), 3);
