@@ -19,43 +19,41 @@ struct ipc_text { /* in struct cuda_ipc_mem */
 _Static_assert(sizeof(struct ipc_text) <= sizeof(struct cuda_ipc_mem), "a handle is 64 bytes");
 _Static_assert(sizeof(struct ipc_text) <= sizeof(struct cuda_pool_memory), "so is a pool's");
 
-/* Under the lock. */
-static cuda_result text_make(const struct fake_range *range, uint64_t pool, struct ipc_text *out)
-{
-	struct stat st;
-
-	if (fstat(range->fd, &st))
-		return CUDA_ERR_INVALID_VALUE;
-	*out = (struct ipc_text){.magic = IPC_MAGIC,
-				 .bytes = range->bytes,
-				 .id = range->id,
-				 .inode = st.st_ino,
-				 .pid = getpid(),
-				 .fd = range->fd,
-				 .begin = range->begin,
-				 .physical = fake.device[range->device].physical,
-				 .pool = pool};
-	return CUDA_OK;
-}
-
-/* ptr may lie anywhere in the allocation; the handle is the whole one's. */
-cuda_result fake_ipc_get(struct cuda_ipc_mem *out, cuda_ptr ptr)
+/* Fills in the handle of the allocation that contains `ptr`, which must be of this kind. `bytes` is
+ * the handle, which is 64 bytes long. */
+static cuda_result handle_make(cuda_ptr ptr, enum fake_kind kind, void *bytes)
 {
 	cuda_result rc = CUDA_ERR_INVALID_VALUE;
+	struct ipc_text text = {.magic = IPC_MAGIC, .pid = getpid()};
 	struct fake_range *range;
-	struct ipc_text text;
+	struct stat st;
 
-	FAKE_ENTER(ipc_get);
 	pthread_mutex_lock(&fake.lock);
 	range = fake_range_find(ptr);
-	if (range && range->kind == FAKE_MEMORY)
-		rc = text_make(range, 0, &text);
+	if (range && range->kind == kind && !fstat(range->fd, &st)) {
+		text.bytes = range->bytes;
+		text.id = range->id;
+		text.inode = st.st_ino;
+		text.fd = range->fd;
+		text.begin = range->begin;
+		text.physical = fake.device[range->device].physical;
+		text.pool = range->pool ? fake_pool_inode(range->pool) : 0;
+		/* `ptr` may lie anywhere in memory of cuMemAlloc, but begins memory of a pool */
+		if (kind == FAKE_MEMORY || (text.pool && range->base == ptr))
+			rc = CUDA_OK;
+	}
 	pthread_mutex_unlock(&fake.lock);
 	if (rc)
 		return rc;
-	memset(out, 0, sizeof(*out));
-	memcpy(out, &text, sizeof(text));
+	memset(bytes, 0, sizeof(struct cuda_ipc_mem));
+	memcpy(bytes, &text, sizeof(text));
 	return CUDA_OK;
+}
+
+cuda_result fake_ipc_get(struct cuda_ipc_mem *out, cuda_ptr ptr)
+{
+	FAKE_ENTER(ipc_get);
+	return handle_make(ptr, FAKE_MEMORY, out);
 }
 
 /* The exporter's memory, if it lives and has not been freed; -1. */
@@ -183,24 +181,10 @@ cuda_result fake_ipc_close(cuda_ptr ptr)
 	return late;
 }
 
-/* `ptr` must be the first byte of an allocation. */
 cuda_result fake_pool_export_memory(struct cuda_pool_memory *out, cuda_ptr ptr)
 {
-	cuda_result rc = CUDA_ERR_INVALID_VALUE;
-	struct fake_range *range;
-	struct ipc_text text;
-
 	FAKE_ENTER(pool_export_memory);
-	pthread_mutex_lock(&fake.lock);
-	range = fake_range_find(ptr);
-	if (range && range->kind == FAKE_POOL && range->base == ptr && fake_pool_inode(range->pool))
-		rc = text_make(range, fake_pool_inode(range->pool), &text);
-	pthread_mutex_unlock(&fake.lock);
-	if (rc)
-		return rc;
-	memset(out, 0, sizeof(*out));
-	memcpy(out, &text, sizeof(text));
-	return CUDA_OK;
+	return handle_make(ptr, FAKE_POOL, out);
 }
 
 /* Opening an allocation again returns the same address, and the first free closes it. */
