@@ -8,8 +8,8 @@
 
 #include <tcpx/tcpx.h>
 
-#include "base/clock.h"
 #include "engine/session/calls.h"
+#include "frozen_clock.h"
 
 #define PIECES 1000 /* their list is more than a post sends by itself */
 #define BYTES (2u << 20)
@@ -32,7 +32,6 @@ static _Atomic unsigned bulk_sends; /* calls with payload on them */
 /* How often the worker of the priority channels polled without sleeping, and how often it found
  * events. */
 static _Atomic unsigned awake, found;
-static _Atomic int64_t frozen_ns; /* what the clock says, if not 0 */
 
 unsigned __wrap_sys_cpu_usable(void);
 unsigned __wrap_sys_cpu_usable(void)
@@ -79,27 +78,6 @@ int __wrap_epoll_wait(int fd, struct epoll_event *events, int max, int timeout)
 	return n;
 }
 
-int __real_clock_gettime(clockid_t id, struct timespec *now);
-int __wrap_clock_gettime(clockid_t id, struct timespec *now);
-int __wrap_clock_gettime(clockid_t id, struct timespec *now)
-{
-	int64_t ns = atomic_load(&frozen_ns);
-
-	if (!ns || id != CLOCK_MONOTONIC)
-		return __real_clock_gettime(id, now);
-	*now = (struct timespec){ns / CLOCK_S_NS, ns % CLOCK_S_NS};
-	return 0;
-}
-
-/* A look counts for microseconds, and a busy machine takes cores away for milliseconds: what tests
- * the one must not measure the other. */
-static void freeze_clock(bool on)
-{
-	atomic_store(&frozen_ns, 0);
-	if (on)
-		atomic_store(&frozen_ns, clock_now_ns());
-}
-
 struct pair {
 	tcpx_session *near, *far;
 	tcpx_peer peer, back;
@@ -127,6 +105,26 @@ static void pair_open_as(struct pair *pair, unsigned of_cores, uint32_t workers,
 static void pair_open(struct pair *pair, unsigned of_cores, uint32_t workers)
 {
 	pair_open_as(pair, of_cores, workers, 0);
+}
+
+static bool heard(struct pair *pair, int64_t timeout_ns)
+{
+	tcpx_notification n = {.sz = sizeof(n)};
+	tcpx_status status = tcpx_notify_take(pair->far, timeout_ns, &n);
+
+	if (status == TCPX_OK)
+		tcpx_notification_release(pair->far, &n);
+	else
+		assert_int_equal(status, TCPX_IN_PROGRESS);
+	return status == TCPX_OK;
+}
+
+/* Stops the clock at the moment of a poll, so that what follows is done beside who looks: a poll
+ * counts for microseconds, and a busy machine takes cores away for milliseconds. */
+static void freeze_clock_looking(struct pair *pair)
+{
+	freeze_clock(true);
+	assert_false(heard(pair, 0));
 }
 
 /* The descriptor of the only channel besides the prio. */
@@ -344,7 +342,7 @@ static void one_of_a_process_at_a_time(void **state)
 }
 
 /* While the application polls, it or the worker of the priority channels is awake, so larger solo
- * transfers use the priority channel. Some may not: a transfer may end before a poll. */
+ * transfers use the priority channel. Some may not: a thread may still hold what they need. */
 static void more_takes_the_lane_beside_who_looks(void **state)
 {
 	static const enum tcpx_op ops[] = {TCPX_OP_WRITE, TCPX_OP_READ};
@@ -362,7 +360,7 @@ static void more_takes_the_lane_beside_who_looks(void **state)
 			bool went = false;
 
 			for (int k = 0; k < 100 * ROUNDS && !went; k++) {
-				freeze_clock(true);
+				freeze_clock_looking(&pair);
 				went = by_bulk(&pair, ops[i], WATCHED, 2) < 2;
 				freeze_clock(false);
 			}
@@ -418,7 +416,7 @@ static void who_posts_sends_all_of_it(void **state)
 		tcpx_request request;
 		size_t sent;
 
-		freeze_clock(true);
+		freeze_clock_looking(&pair);
 		own_bytes = 0;
 		assert_int_equal(tcpx_request_start(pair.near, pair.peer, TCPX_OP_WRITE, &part, 1,
 						    NULL, &request),
@@ -475,11 +473,11 @@ static void a_ring_is_no_lane_for_large_reads_among_cores(void **state)
 		pair_open(&pair, of_cores, 2);
 		pair_register(&pair);
 		whole = piece(&pair, WATCHED);
-		/* With few cores, some transfers may end before a poll (see above). */
+		/* With few cores, some transfers may not take the lane (see above). */
 		for (int i = 0; i < 100 * ROUNDS && (of_cores == 16 ? i < 20 : !lane); i++) {
 			unsigned before = bulk_answers(&pair);
 
-			freeze_clock(true);
+			freeze_clock_looking(&pair);
 			(void)transfer(&pair, TCPX_OP_READ, &whole, 1);
 			freeze_clock(false);
 			lane += bulk_answers(&pair) == before;
@@ -495,18 +493,6 @@ static void a_ring_is_no_lane_for_large_reads_among_cores(void **state)
 static void say(struct pair *pair)
 {
 	assert_int_equal(tcpx_notify_send(pair->near, pair->peer, "x", 1), TCPX_OK);
-}
-
-static bool heard(struct pair *pair, int64_t timeout_ns)
-{
-	tcpx_notification n = {.sz = sizeof(n)};
-	tcpx_status status = tcpx_notify_take(pair->far, timeout_ns, &n);
-
-	if (status == TCPX_OK)
-		tcpx_notification_release(pair->far, &n);
-	else
-		assert_int_equal(status, TCPX_IN_PROGRESS);
-	return status == TCPX_OK;
 }
 
 /* Makes the worker receive for the near side while the application polls the far side. */
