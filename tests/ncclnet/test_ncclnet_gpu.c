@@ -147,7 +147,7 @@ static void accept_hangs(void **state)
 	rig_until(&rig.fake->in_accept, 1);
 	freeze_clock(true);
 	accept_begin(&at[1], RIG_SHORT_NS);
-	until_waits(&rig, &at[1], 2); /* the error of one that has not begun would not say it */
+	until_waits(&rig, &at[1], 2); /* only then does its error name the other accept */
 	freeze_clock(false);
 	assert_int_equal(net_setup_wait(at[1].setup, &result), TCPX_ERR_TIMED_OUT);
 	assert_said("channel 31, NIC fake0, peer rank1: accept: not finished in time: it waits for "

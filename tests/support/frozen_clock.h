@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stops the monotonic clock for a while, so that a busy machine does not make a test late. For
- * tests that are linked with -Wl,--wrap=clock_gettime. */
+/* Lets a test stop the monotonic clock, so that no deadline passes while the test prepares a state.
+ * Waits of the kernel still use the real clock. The test must be linked with
+ * -Wl,--wrap=clock_gettime. */
 #ifndef TCPX_TESTS_FROZEN_CLOCK_H
 #define TCPX_TESTS_FROZEN_CLOCK_H
 
@@ -10,7 +11,7 @@
 
 #include "base/clock.h"
 
-static _Atomic int64_t frozen_ns; /* what the clock says, if not 0 */
+static _Atomic int64_t frozen_ns; /* the time that the clock shows; 0: the real time */
 
 int __real_clock_gettime(clockid_t id, struct timespec *now);
 int __wrap_clock_gettime(clockid_t id, struct timespec *now);
@@ -24,6 +25,7 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *now)
 	return 0;
 }
 
+/* Stops the clock at the current time, or lets it go on. */
 static void freeze_clock(bool on)
 {
 	atomic_store(&frozen_ns, 0);

@@ -93,7 +93,7 @@ def test_threads_of_the_command_and_of_what_it_starts(collect):
 
 
 def test_a_process_that_stays_behind_is_not_waited_for(collect):
-    done, _ = collect("--", "sh", "-c", "sleep 1000 & echo $!")
+    done, _ = collect("--", "sh", "-c", "tail -f /dev/null & echo $!")
     os.kill(int(done.stdout), signal.SIGTERM)
     assert done.returncode == 0
 

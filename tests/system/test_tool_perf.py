@@ -15,7 +15,7 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 
 
 def rounded(text):
-    """The least and the greatest value that this number may have been before it was rounded."""
+    """Returns the least and the greatest value that are printed as this number."""
     half = 0.5 * 10 ** -len(text.partition(".")[2])
     return float(text) - half, float(text) + half
 

@@ -119,9 +119,10 @@ static bool heard(struct pair *pair, int64_t timeout_ns)
 	return status == TCPX_OK;
 }
 
-/* Stops the clock at the moment of a poll, so that what follows is done beside who looks: a poll
- * counts for microseconds, and a busy machine takes cores away for milliseconds. */
-static void freeze_clock_looking(struct pair *pair)
+/* Stops the clock and polls once. While the clock stands still, the engine regards the application
+ * as one that polls all the time. Without this, the test would fail on a busy machine: a poll
+ * counts for at most a millisecond, and the thread may lose its core for longer. */
+static void freeze_clock_polling(struct pair *pair)
 {
 	freeze_clock(true);
 	assert_false(heard(pair, 0));
@@ -342,7 +343,8 @@ static void one_of_a_process_at_a_time(void **state)
 }
 
 /* While the application polls, it or the worker of the priority channels is awake, so larger solo
- * transfers use the priority channel. Some may not: a thread may still hold what they need. */
+ * transfers use the priority channel. A transfer uses another channel if a thread still holds the
+ * priority channel. */
 static void more_takes_the_lane_beside_who_looks(void **state)
 {
 	static const enum tcpx_op ops[] = {TCPX_OP_WRITE, TCPX_OP_READ};
@@ -360,7 +362,7 @@ static void more_takes_the_lane_beside_who_looks(void **state)
 			bool went = false;
 
 			for (int k = 0; k < 100 * ROUNDS && !went; k++) {
-				freeze_clock_looking(&pair);
+				freeze_clock_polling(&pair);
 				went = by_bulk(&pair, ops[i], WATCHED, 2) < 2;
 				freeze_clock(false);
 			}
@@ -416,7 +418,7 @@ static void who_posts_sends_all_of_it(void **state)
 		tcpx_request request;
 		size_t sent;
 
-		freeze_clock_looking(&pair);
+		freeze_clock_polling(&pair);
 		own_bytes = 0;
 		assert_int_equal(tcpx_request_start(pair.near, pair.peer, TCPX_OP_WRITE, &part, 1,
 						    NULL, &request),
@@ -473,11 +475,11 @@ static void a_ring_is_no_lane_for_large_reads_among_cores(void **state)
 		pair_open(&pair, of_cores, 2);
 		pair_register(&pair);
 		whole = piece(&pair, WATCHED);
-		/* With few cores, some transfers may not take the lane (see above). */
+		/* With few cores, a transfer may use another channel (see above). */
 		for (int i = 0; i < 100 * ROUNDS && (of_cores == 16 ? i < 20 : !lane); i++) {
 			unsigned before = bulk_answers(&pair);
 
-			freeze_clock_looking(&pair);
+			freeze_clock_polling(&pair);
 			(void)transfer(&pair, TCPX_OP_READ, &whole, 1);
 			freeze_clock(false);
 			lane += bulk_answers(&pair) == before;
