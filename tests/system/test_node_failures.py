@@ -4,7 +4,6 @@ rank says, and where it listens."""
 import re
 import socket
 import subprocess
-import time
 
 import pytest
 
@@ -24,21 +23,11 @@ def three(tool, tmp_path, *args, **env):
             for rank in range(3)]
 
 
-def wait_for_line(process, words):
+def wait_for_line(process, words, stream="stdout"):
     line = b""
     while words not in line:
-        line = process.stdout.readline()
+        line = getattr(process, stream).readline()
         assert line, process.communicate()
-
-
-def wait_for_port(port):
-    limit = time.monotonic() + HANG
-    while True:
-        with socket.socket() as probe:
-            if not probe.connect_ex(("127.0.0.1", port)):
-                return
-        assert time.monotonic() < limit
-        time.sleep(0.01)
 
 
 def survivors(ranks, victim):
@@ -55,7 +44,7 @@ def test_what_is_missing_is_named(tool, a3, messages): # noqa: F811
     env, port = {**a3, "TCPXEMU_FAULT": "connect-never:side=send"}, port_base()
     args = [*messages, "--gpus", "0,3", "--channels", "2", "--port-base", port]
     server = tool.start("node", *args, env=env)
-    wait_for_port(port - 1)
+    wait_for_line(server, b"waiting for rank 1 at ", "stderr")
     first, second = ends_of([server, tool.start("node", *args, "--timeout", "1", "127.0.0.1",
                                                 env=env)])
     assert (first.returncode, second.returncode) == (1, 124)

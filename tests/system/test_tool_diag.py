@@ -87,6 +87,8 @@ def test_what_changed_is_named(collect):
 
 
 def test_threads_of_the_command_and_of_what_it_starts(collect):
+    """They are looked at once a second. What was seen is written at the end, so no event tells that
+    the command may end: it must take longer than a second."""
     done, folder = collect("--", "sh", "-c", "taskset -c 0 sleep 1.5; true")
     assert done.returncode == 0
     assert re.search(r"^\d+ \d+ sleep: cpus 0 nodes ", text_of(folder, "affinity.during.txt"), re.M)
