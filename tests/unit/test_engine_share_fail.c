@@ -100,7 +100,7 @@ static void every_call_fails_once(enum share_memory memory)
 	share_settle(&pair, TCPX_OP_WRITE);
 	wait_leading(&pair);
 	life(&pair, turn++);
-	before = stock_of(&pair);
+	before = stock_at_rest(&pair);
 	side_register(&pair.near);
 	for (unsigned i = 0; i < 2 * FAILING; i++)
 		calls[i % 2][i / 2] = calls_of(&pair, i % 2, symbol_index(failing[i / 2]));

@@ -195,7 +195,7 @@ static void deregister_unmaps(enum share_memory memory, int opened, int descript
 	assert_int_equal(
 		tcpx_region_deregister(pair.near.session, pair.near.region, TCPX_WAIT_FOREVER),
 		TCPX_OK);
-	before = stock_of(&pair); /* with what a session keeps once it has shared something */
+	before = stock_at_rest(&pair); /* with what a session keeps once it has shared something */
 	/* but without the far side's region, which the near side has mapped */
 	before.live[0] -= opened;
 	before.descriptors[0] -= descriptors;
