@@ -329,7 +329,11 @@ static void rx_credit(struct core_link *link, const struct frame *frame)
 	default:
 		return;
 	}
-	if (core_credit_returned(&link->credit[frame->key], frame->linear))
+	if (!core_credit_returned(&link->credit[frame->key], frame->linear))
+		return;
+	if (list_empty(&link->sendq.bulk))
+		core_kick_small(link);
+	else
 		core_kick_all(link);
 }
 

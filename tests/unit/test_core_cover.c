@@ -309,6 +309,43 @@ static void empty_ones_are_paid(void **state)
 	world_close(w);
 }
 
+/* A credit wakes the channels for bulk jobs only while such a job waits: their workers would take
+ * the processor from the application that the small frames are for. */
+static void a_credit_wakes_who_has_work(void **state)
+{
+	static struct core_seg seg[2] = {{0}, {.linear = LARGE}};
+	static const uint64_t key = 1;
+	static const struct core_segs segs = {
+		.total = LARGE, .nseg = 1, .seg = seg, .remote = &key, .nlocal = 1, .nremote = 1};
+	struct core_xfer write = {.op = TCPX_OP_WRITE, .segs = &segs};
+	struct world *w = covered(0);
+	struct core_tx tx;
+
+	(void)state;
+	for (uint64_t notes = 1; notes <= 2; notes++) {
+		bool busy = notes == 2;
+		uint32_t kicks[3];
+
+		assert_int_equal(core_note_send(&w->link, "x", 1), TCPX_OK);
+		for (uint32_t i = 0; i < 3; i++)
+			while (core_tx_next(&w->link, i, &tx))
+				core_tx_sent(&w->link, i, true);
+		if (busy) {
+			assert_int_equal(core_xfer_post(&w->link, &write), TCPX_OK);
+			/* the channels find that something else must come first */
+			w->link.chan[1].idle = w->link.chan[2].idle = true;
+		}
+		memcpy(kicks, w->kicks, sizeof(kicks));
+		put(w, (struct frame){.type = FRAME_CREDIT,
+				      .key = FRAME_CREDIT_NOTIFY,
+				      .linear = notes * COST(1)});
+		assert_int_equal(w->kicks[0], kicks[0] + 1);
+		assert_int_equal(w->kicks[1], kicks[1] + busy);
+		assert_int_equal(w->kicks[2], kicks[2] + busy);
+	}
+	world_close(w);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -323,6 +360,7 @@ int main(void)
 		cmocka_unit_test(a_lost_wish),
 		cmocka_unit_test(found_among_few),
 		cmocka_unit_test(empty_ones_are_paid),
+		cmocka_unit_test(a_credit_wakes_who_has_work),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
