@@ -33,11 +33,12 @@ static inline bool core_job_messages(const struct core_job *job)
 	return job->path == CORE_PATH_MESSAGE && job->kind != CORE_JOB_REQUEST;
 }
 
-/* Returns the chunk size of the job at `linear`. It is fixed for each path, except for a staged
- * source, which goes by the stream. Chunks of a staged source are larger while two or more bulk
- * jobs wait, or while every channel can still get two of the larger ones. This means fewer frames,
- * and larger copies at the peer. While at most one bulk job waits, the first chunks of a staged
- * source are halved, so that all stages of the transfer start early. */
+/* Returns the chunk size of the job at `linear`. It is fixed for each path, with two exceptions. A
+ * job that is marked by_prio is one chunk, so that the notification of a WRITE can follow at once.
+ * The second is a staged source, which goes by the stream. Chunks of a staged source are larger
+ * while two or more bulk jobs wait, or while every channel can still get two of the larger ones.
+ * This means fewer frames, and larger copies at the peer. While at most one bulk job waits, the
+ * first chunks of a staged source are halved, so that all stages of the transfer start early. */
 static inline uint64_t core_chunk_bytes(const struct core_link *link, const struct core_job *job,
 					uint64_t linear)
 {
@@ -48,6 +49,8 @@ static inline uint64_t core_chunk_bytes(const struct core_link *link, const stru
 		return link->ref_chunk;
 	if (job->path == CORE_PATH_MESSAGE)
 		return link->cfg.message_bytes;
+	if (job->by_prio && !job->fills)
+		return job->end > chunk ? job->end : chunk;
 	if (job->fills && !others && chunk >= 2 * CORE_FIRST_CHUNK &&
 	    job->linear_base + linear < core_stream_channels(link) * (chunk / 2))
 		return chunk / 2;

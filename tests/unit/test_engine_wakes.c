@@ -400,10 +400,12 @@ static void who_posts_begins(void **state)
 	}
 }
 
-/* The posting thread sends all chunks of a solo WRITE on the priority channel and wakes no other
- * thread. A full socket may prevent this in some rounds. */
+/* The posting thread sends all of a solo WRITE on the priority channel, with its notification, and
+ * wakes no other thread. A full socket may prevent this in some rounds. */
 static void who_posts_sends_all_of_it(void **state)
 {
+	static const char text[1000];
+	TCPX_OPTS(tcpx_request_opts, opts, .notify = text, .notify_bytes = sizeof(text));
 	size_t most = 0;
 	struct pair pair;
 	tcpx_segment part;
@@ -413,7 +415,7 @@ static void who_posts_sends_all_of_it(void **state)
 	pair_register(&pair);
 	part = piece(&pair, SENT);
 	looks = true;
-	for (int i = 0; i < 100 * ROUNDS && most <= SENT; i++) {
+	for (int i = 0; i < 100 * ROUNDS && most <= SENT + sizeof(text); i++) {
 		unsigned bulk = atomic_load(&bulk_sends);
 		tcpx_request request;
 		size_t sent;
@@ -421,18 +423,19 @@ static void who_posts_sends_all_of_it(void **state)
 		freeze_clock_polling(&pair);
 		own_bytes = 0;
 		assert_int_equal(tcpx_request_start(pair.near, pair.peer, TCPX_OP_WRITE, &part, 1,
-						    NULL, &request),
+						    &opts, &request),
 				 TCPX_OK);
 		sent = own_bytes;
 		while (tcpx_request_test(pair.near, request, NULL) == TCPX_IN_PROGRESS) {
 		}
 		freeze_clock(false);
 		tcpx_request_release(pair.near, request);
+		assert_true(heard(&pair, 0));
 		if (atomic_load(&bulk_sends) == bulk)
 			most = sent > most ? sent : most;
 	}
 	looks = false;
-	assert_true(most > SENT); /* payload and frame headers */
+	assert_true(most > SENT + sizeof(text)); /* both payloads, and frame headers */
 	pair_close(&pair);
 }
 

@@ -12,7 +12,9 @@
 #include "net/net_wrapper.h"
 #include "topo/graph.h"
 
-#define TX_BUDGET (1u << 20)   /* a channel's turn to send ends after about so many bytes */
+/* A channel's turn to send ends after about so many bytes: those of a solo WRITE, and of the small
+ * frames that follow it. */
+#define TX_BUDGET ((1u << 20) + ENGINE_TX_BUFFER)
 #define RX_BUDGET (512u << 10) /* a channel's turn to receive ends after about so many bytes */
 
 /* Sends about `bytes` bytes of what the channel has to send. See chan_tx_kick. */
