@@ -11,16 +11,26 @@
 #include <tcpx/tcpx.h>
 
 #include "engine/session/calls.h"
+#include "frozen_clock.h"
 
 #define BYTES 4096
 #define LARGE (4u << 20) /* too large for a priority channel */
 #define ROUNDS 200
 #define WAIT_NS 60000000000LL
 
-/* The priority channels' worker stands before its next wait. */
+static unsigned cores = 4; /* that this process seems to have */
+
+unsigned __wrap_sys_cpu_usable(void);
+unsigned __wrap_sys_cpu_usable(void)
+{
+	return cores;
+}
+
+/* While `held` is set, the worker of the priority channels does not begin another wait. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static bool held;
+static _Atomic int waits_ms; /* the last time limit of its waits that is neither 0 nor none */
 
 int __real_epoll_wait(int fd, struct epoll_event *events, int max, int timeout);
 int __wrap_epoll_wait(int fd, struct epoll_event *events, int max, int timeout);
@@ -31,14 +41,30 @@ int __wrap_epoll_wait(int fd, struct epoll_event *events, int max, int timeout)
 		while (held)
 			pthread_cond_wait(&changed, &lock);
 		pthread_mutex_unlock(&lock);
+		if (timeout > 0)
+			atomic_store(&waits_ms, timeout);
 	}
 	return __real_epoll_wait(fd, events, max, timeout);
+}
+
+/* Receive calls of this thread, and how many of them returned bytes. */
+static _Thread_local unsigned receives, arrivals;
+
+ssize_t __real_recvmsg(int fd, struct msghdr *msg, int flags);
+ssize_t __wrap_recvmsg(int fd, struct msghdr *msg, int flags);
+ssize_t __wrap_recvmsg(int fd, struct msghdr *msg, int flags)
+{
+	ssize_t got = __real_recvmsg(fd, msg, flags);
+
+	receives++;
+	arrivals += got > 0;
+	return got;
 }
 
 struct pair {
 	tcpx_session *near, *far;
 	tcpx_peer peer, back;
-	tcpx_region mine, theirs;
+	tcpx_region mine, open, theirs;
 };
 
 static uint8_t here[LARGE], there[LARGE];
@@ -48,7 +74,6 @@ static void pair_open(struct pair *pair, uint32_t flags)
 	TCPX_OPTS(tcpx_session_opts, opts, .bind = "127.0.0.1", .channels = 1, .flags = flags);
 	TCPX_OPTS(tcpx_region_opts, rights, .rights = TCPX_RIGHT_READ | TCPX_RIGHT_WRITE);
 	uint8_t info[TCPX_INFO_MAX_BYTES], token[TCPX_TOKEN_BYTES];
-	tcpx_region open;
 	uint16_t port;
 	size_t len;
 
@@ -59,8 +84,9 @@ static void pair_open(struct pair *pair, uint32_t flags)
 	assert_int_equal(tcpx_session_connect(pair->near, info, len, NULL, &pair->peer), TCPX_OK);
 	assert_int_equal(tcpx_session_accept(pair->far, WAIT_NS, &pair->back), TCPX_OK);
 	assert_int_equal(tcpx_region_register(pair->near, here, LARGE, NULL, &pair->mine), TCPX_OK);
-	assert_int_equal(tcpx_region_register(pair->far, there, LARGE, &rights, &open), TCPX_OK);
-	assert_int_equal(tcpx_region_export(pair->far, open, token), TCPX_OK);
+	assert_int_equal(tcpx_region_register(pair->far, there, LARGE, &rights, &pair->open),
+			 TCPX_OK);
+	assert_int_equal(tcpx_region_export(pair->far, pair->open, token), TCPX_OK);
 	assert_int_equal(
 		tcpx_region_import(pair->near, pair->peer, token, sizeof(token), &pair->theirs),
 		TCPX_OK);
@@ -221,23 +247,206 @@ static void a_lane_is_taken_back(void **state)
 	pair_close(&pair);
 }
 
-/* One that finds something may compute for long, so it gives the priority channel back at once. */
-static void what_is_found_gives_the_lane_back(void **state)
+/* The far side polls until it keeps its priority channel. */
+static void poll_until_kept(void)
 {
-	uint32_t flags = *(uint32_t *)*state;
+	tcpx_notification note = {.sz = sizeof(note)};
+
+	while (!keeps(pair.far, pair.back))
+		assert_int_equal(tcpx_notify_take(pair.far, 0, &note), TCPX_IN_PROGRESS);
+}
+
+/* The near side sends a notification, and the far side polls until it has it. */
+static void poll_until_found(void)
+{
 	tcpx_notification note = {.sz = sizeof(note)};
 	tcpx_status status;
 
-	pair_open(&pair, flags);
-	while (!keeps(pair.far, pair.back))
-		assert_int_equal(tcpx_notify_take(pair.far, 0, &note), TCPX_IN_PROGRESS);
 	assert_int_equal(tcpx_notify_send(pair.near, pair.peer, "x", 1), TCPX_OK);
 	do
 		status = tcpx_notify_take(pair.far, 0, &note);
 	while (status == TCPX_IN_PROGRESS);
 	assert_int_equal(status, TCPX_OK);
-	assert_false(keeps(pair.far, pair.back));
 	tcpx_notification_release(pair.far, &note);
+}
+
+/* An application that found something may compute for long afterwards, so it gives the priority
+ * channel back at once. */
+static void a_find_gives_the_channel_back(void **state)
+{
+	pair_open(&pair, *(uint32_t *)*state);
+	poll_until_kept();
+	poll_until_found();
+	assert_false(keeps(pair.far, pair.back));
+	pair_close(&pair);
+}
+
+/* A wait that sleeps gives the channel back first. The wait is for a RECV that nothing is sent to;
+ * its time limit is over at once. */
+static void sleep_in_a_wait(void)
+{
+	tcpx_segment piece = {.local = pair.open, .length = LARGE};
+	tcpx_request recv;
+
+	assert_int_equal(
+		tcpx_request_start(pair.far, pair.back, TCPX_OP_RECV, &piece, 1, NULL, &recv),
+		TCPX_OK);
+	assert_int_equal(tcpx_request_wait(pair.far, recv, 1, NULL), TCPX_IN_PROGRESS);
+	assert_false(keeps(pair.far, pair.back));
+	tcpx_request_cancel(pair.far, recv);
+	freeze_clock(false);
+	assert_int_equal(tcpx_request_wait(pair.far, recv, WAIT_NS, NULL), TCPX_ERR_CANCELLED);
+	tcpx_request_release(pair.far, recv);
+}
+
+/* Where cores are few, an application that polled again soon after its last find keeps the channel
+ * at the next find, and the worker checks less often whether it still polls. The clock is stopped,
+ * so that the worker does not take the channel back meanwhile. */
+static void a_loop_that_goes_on_keeps_the_channel(void **state)
+{
+	static const unsigned few[] = {4, 64};
+
+	for (int i = 0; i < 2; i++) {
+		cores = few[i];
+		atomic_store(&waits_ms, 0);
+		pair_open(&pair, *(uint32_t *)*state);
+		poll_until_kept();
+		while (!atomic_load(&waits_ms))
+			sched_yield();
+		assert_int_equal(atomic_load(&waits_ms), cores == 4 ? 4 : 1);
+
+		freeze_clock(true);
+		poll_until_kept();
+		for (int find = 0; find < 3; find++) {
+			poll_until_found();
+			assert_int_equal(keeps(pair.far, pair.back), find > 0 && cores == 4);
+			poll_until_kept();
+		}
+		sleep_in_a_wait();
+
+		freeze_clock(true);
+		poll_until_kept();
+		poll_until_found();
+		atomic_fetch_add(&frozen_ns, 2 * CLOCK_MS_NS); /* the application computes */
+		poll_until_kept();
+		poll_until_found();
+		assert_false(keeps(pair.far, pair.back));
+		freeze_clock(false);
+		pair_close(&pair);
+	}
+	cores = 4;
+}
+
+/* A poll of the far side, so long after the last one that it may receive. */
+static tcpx_status poll_far(void)
+{
+	tcpx_notification note = {.sz = sizeof(note)};
+	tcpx_status status;
+
+	atomic_fetch_add(&frozen_ns, 2000);
+	status = tcpx_notify_take(pair.far, 0, &note);
+	if (status == TCPX_OK)
+		tcpx_notification_release(pair.far, &note);
+	return status;
+}
+
+/* Polls of the near side. They return whether the READ has ended. */
+static bool poll_request(tcpx_request request)
+{
+	return tcpx_request_test(pair.near, request, NULL) == TCPX_OK;
+}
+
+static bool poll_completions(tcpx_request request)
+{
+	tcpx_completion completion = {.sz = sizeof(completion)};
+
+	(void)request;
+	return tcpx_session_poll(pair.near, &completion, 1) == 1;
+}
+
+static bool poll_session(tcpx_request request)
+{
+	(void)request;
+	return tcpx_session_wait(pair.near, 0) == TCPX_OK;
+}
+
+/* The near side polls until it keeps its priority channel. Then it begins a READ. */
+static tcpx_request read_in_a_loop(const tcpx_request_opts *opts)
+{
+	tcpx_notification note = {.sz = sizeof(note)};
+
+	while (!keeps(pair.near, pair.peer))
+		assert_int_equal(tcpx_notify_take(pair.near, 0, &note), TCPX_IN_PROGRESS);
+	return read_bytes(&pair, BYTES, opts);
+}
+
+/* A poll that receives what the application waits for returns it. It does not leave that to the
+ * next poll. */
+static void the_poll_that_receives_finds(void **state)
+{
+	static bool (*const polls[])(tcpx_request) = {poll_request, poll_completions, poll_session};
+	tcpx_event event = {.sz = sizeof(event)};
+	unsigned before;
+
+	(void)state;
+	pair_open(&pair, TCPX_SESSION_NO_LOCAL);
+	while (tcpx_session_event(pair.near, &event) == TCPX_OK)
+		; /* those of the connection, which poll_session() would find, too */
+	freeze_clock(true);
+	for (unsigned kind = 0; kind < 3; kind++) {
+		TCPX_OPTS(tcpx_request_opts, opts, .queue = kind > 0);
+		tcpx_request request = read_in_a_loop(&opts);
+		tcpx_completion completion = {.sz = sizeof(completion)};
+
+		do {
+			atomic_fetch_add(&frozen_ns, 2000);
+			before = arrivals;
+		} while (!polls[kind](request));
+		assert_true(arrivals > before);
+		if (kind == 2)
+			assert_int_equal(tcpx_session_poll(pair.near, &completion, 1), 1);
+		tcpx_request_release(pair.near, request);
+	}
+	poll_until_kept();
+	assert_int_equal(tcpx_notify_send(pair.near, pair.peer, "x", 1), TCPX_OK);
+	do
+		before = arrivals;
+	while (poll_far() == TCPX_IN_PROGRESS);
+	assert_true(arrivals > before);
+	freeze_clock(false);
+	pair_close(&pair);
+}
+
+/* Right after a find and right after a post nothing can have arrived yet, so a poll does not
+ * receive. */
+static void a_poll_that_comes_too_early(void **state)
+{
+	tcpx_notification note = {.sz = sizeof(note)};
+	tcpx_request request;
+	unsigned before;
+
+	(void)state;
+	pair_open(&pair, TCPX_SESSION_NO_LOCAL);
+	freeze_clock(true);
+	for (int find = 0; find < 2; find++) {
+		poll_until_kept();
+		poll_until_found();
+	}
+	before = receives;
+	assert_int_equal(tcpx_notify_take(pair.far, 0, &note), TCPX_IN_PROGRESS);
+	assert_int_equal(receives, before);
+	assert_int_equal(poll_far(), TCPX_IN_PROGRESS);
+	assert_int_equal(receives, before + 1);
+
+	request = read_in_a_loop(NULL);
+	before = receives;
+	assert_false(poll_request(request));
+	assert_int_equal(receives, before);
+	while (!poll_request(request))
+		atomic_fetch_add(&frozen_ns, 2000);
+	assert_true(receives > before);
+	tcpx_request_release(pair.near, request);
+	freeze_clock(false);
 	pair_close(&pair);
 }
 
@@ -251,8 +460,12 @@ int main(void)
 		cmocka_unit_test_prestate(a_notification_needs_no_worker, &local),
 		cmocka_unit_test_prestate(a_lane_is_taken_back, &tcp),
 		cmocka_unit_test_prestate(a_lane_is_taken_back, &local),
-		cmocka_unit_test_prestate(what_is_found_gives_the_lane_back, &tcp),
-		cmocka_unit_test_prestate(what_is_found_gives_the_lane_back, &local),
+		cmocka_unit_test_prestate(a_find_gives_the_channel_back, &tcp),
+		cmocka_unit_test_prestate(a_find_gives_the_channel_back, &local),
+		cmocka_unit_test_prestate(a_loop_that_goes_on_keeps_the_channel, &tcp),
+		cmocka_unit_test_prestate(a_loop_that_goes_on_keeps_the_channel, &local),
+		cmocka_unit_test(the_poll_that_receives_finds),
+		cmocka_unit_test(a_poll_that_comes_too_early),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,9 +4,11 @@
  * a small transfer and the peer's answer do not wait until a worker wakes up.
  *
  * Between two polls of such a loop the application keeps the channels: epoll does not report their
- * data to the worker. A poll that finds something gives the channels back to the worker. If the
- * loop ends without such a poll, the worker takes the channels back about a millisecond later
- * (worker.c).
+ * data to the worker. A poll that finds something gives the channels back to the worker, because
+ * the application may do other work now. There is one exception, where cores are few: a worker that
+ * wakes up takes a core from an application that polls, so an application that polled again soon
+ * after its last find keeps the channels. A wait gives them back before it sleeps. If the loop ends
+ * in another way, the worker takes the channels back some milliseconds later (worker.c).
  */
 #include "engine/channel/app_poll.h"
 
@@ -16,8 +18,15 @@
 #include "engine/link/worker.h"
 
 #define LOOP_GAP_NS (20 * 1000ll) /* longest time between two polls of the same loop */
-#define LOOP_CALLS 4		  /* polls without result, after the first one, that make a loop */
-#define RECV_EVERY_NS 1000	  /* shortest time between two receives: each costs system calls */
+/* longest time between a find and the next poll of an application that goes on polling: after that
+ * the worker takes the channels back anyway */
+#define RESUME_NS CLOCK_MS_NS
+/* an application that keeps channels at a find keeps those that it has polled within this time */
+#define POLLED_NS (CLOCK_MS_NS / 5)
+#define LOOP_CALLS 4 /* polls without result, after the first one, that make a loop */
+/* Shortest time between two receives, which cost system calls. The first receive after a find or a
+ * post comes no sooner either: nothing can have arrived yet. */
+#define RECV_EVERY_NS 1000
 /* a receive is made every so many polls without result, even if RECV_EVERY_NS is not over */
 #define RECV_EVERY_CALLS 64
 #define SENDS_NS 20000 /* added to RECV_EVERY_NS while bulk bytes wait to be sent */
@@ -26,11 +35,13 @@
 
 /* The polling loop of the application on this thread. */
 static _Thread_local struct {
-	int64_t called_ns, received_ns;
+	int64_t called_ns;
+	int64_t received_ns; /* time of the last receive, find or post */
 	uint32_t calls;
-	/* the loop has received since a poll last found something, and may keep channels */
-	bool keeps;
-	bool receiving; /* a receive is under way */
+	int64_t found_ns; /* when a poll found something; 0 if one that did not followed */
+	bool resumes;	  /* a poll came within RESUME_NS after the last find before that */
+	bool keeps;	  /* the loop has received, and may keep channels */
+	bool receiving;	  /* a receive is under way */
 } loop;
 
 bool app_poll_receives(void)
@@ -82,19 +93,19 @@ static bool prio_kept(const struct engine_chan *chan)
 /* Receives on the peer's priority channel, about RECV_BYTES at most. Takes the channel from the
  * worker first, unless an application keeps it already. If bulk bytes wait to be sent to the peer,
  * receives nothing, gives a channel that an application keeps back to its worker, and delays the
- * next receive (SENDS_NS). */
-static void prio_receive(struct engine_peer *peer, int64_t now_ns)
+ * next receive (SENDS_NS). Returns whether bytes have arrived. */
+static bool prio_receive(struct engine_peer *peer, int64_t now_ns)
 {
-	bool sends;
+	bool sends, arrived;
 	struct engine_chan *chan = prio_enter(peer, &sends);
 
 	if (!chan)
-		return;
+		return false;
 	if (sends) {
 		loop.received_ns = now_ns + SENDS_NS;
 		prio_leave(chan, prio_kept(chan));
 		chan_put(chan);
-		return;
+		return false;
 	}
 	atomic_store_explicit(&chan->app.polled_ns, now_ns, memory_order_relaxed);
 	if (!prio_kept(chan)) {
@@ -103,7 +114,7 @@ static void prio_receive(struct engine_peer *peer, int64_t now_ns)
 		worker_lend(chan);
 	}
 	loop.receiving = true;
-	chan_rx_run(chan, RECV_BYTES);
+	arrived = chan_rx_run(chan, RECV_BYTES);
 	prio_leave(chan, false);
 	/* With NET_CAP_DOORBELL, one event announces both arriving data and room to send, so
 	 * sending is tried as well. */
@@ -112,61 +123,103 @@ static void prio_receive(struct engine_peer *peer, int64_t now_ns)
 	link_run_deferred(&peer->link);
 	loop.receiving = false;
 	chan_put(chan);
+	return arrived;
 }
 
-/* Gives the peer's priority channel back to its worker if an application keeps it. */
-static void prio_give_back(struct engine_peer *peer, int64_t now_ns)
+/* Gives the peer's priority channel back to its worker if an application keeps it and has not
+ * polled it since `since_ns`. Returns false. */
+static bool prio_give_back(struct engine_peer *peer, int64_t since_ns)
 {
 	bool sends;
 	struct engine_chan *chan = prio_enter(peer, &sends);
 
-	(void)now_ns;
 	if (!chan)
-		return;
-	prio_leave(chan, prio_kept(chan));
+		return false;
+	prio_leave(chan, prio_kept(chan) && atomic_load(&chan->app.polled_ns) < since_ns);
 	chan_put(chan);
+	return false;
 }
 
-/* Calls fn for the peer, or for the first RECV_PRIOS peers of the session if peer is NULL.
- * Restores this thread's last error afterwards, because the application may still read it. */
-static void prios_each(struct engine_session *session, struct engine_peer *peer,
-		       void (*fn)(struct engine_peer *peer, int64_t now_ns), int64_t now_ns)
+/* Calls fn for the peer, or for the first RECV_PRIOS peers of the session if peer is NULL. Restores
+ * this thread's last error afterwards, because the application may still read it. Returns whether a
+ * call of fn returned true. */
+static bool prios_each(struct engine_session *session, struct engine_peer *peer,
+		       bool (*fn)(struct engine_peer *peer, int64_t ns), int64_t ns)
 {
 	struct engine_peer *each = NULL;
 	tcpx_error last = *error_last();
+	bool any = false;
 	uint32_t n = 0;
 
 	if (peer)
-		fn(peer, now_ns);
+		any = fn(peer, ns);
 	while (!peer && n++ < RECV_PRIOS && (each = session_next_peer(session, each)))
-		fn(each, now_ns);
+		any |= fn(each, ns);
 	if (each)
 		peer_put(each);
 	if (last.status || error_last()->status)
 		(void)error_raise(&last);
+	return any;
 }
 
-void app_poll_missed(struct engine_session *session, struct engine_peer *peer, bool receives)
+/* Returns whether the poll at `now_ns` belongs to the same loop as the last one. */
+static bool loop_goes_on(int64_t now_ns)
 {
-	int64_t now_ns = clock_now_ns();
 	bool goes_on = now_ns - loop.called_ns < LOOP_GAP_NS;
 
-	loop.called_ns = now_ns;
-	loop.calls = goes_on ? loop.calls + 1 : 0;
-	if (!receives || loop.calls < LOOP_CALLS || session->flags & TCPX_SESSION_NO_INLINE ||
-	    (now_ns - loop.received_ns < RECV_EVERY_NS && loop.calls % RECV_EVERY_CALLS))
-		return;
-	loop.received_ns = now_ns;
-	loop.keeps = true;
-	prios_each(session, peer, prio_receive, now_ns);
-	loop.called_ns = clock_now_ns(); /* a long receive does not end the loop */
+	if (loop.found_ns) {
+		loop.resumes = now_ns - loop.found_ns < RESUME_NS;
+		goes_on |= loop.keeps && loop.resumes;
+		loop.found_ns = 0;
+	}
+	return goes_on;
 }
 
-void app_poll_found(struct engine_session *session, struct engine_peer *peer)
+bool app_poll_missed(struct engine_session *session, struct engine_peer *peer, bool receives)
+{
+	int64_t now_ns = clock_now_ns();
+
+	worker_app_polled(now_ns);
+	loop.calls = loop_goes_on(now_ns) ? loop.calls + 1 : 0;
+	loop.called_ns = now_ns;
+	if (!receives || loop.calls < LOOP_CALLS || session->flags & TCPX_SESSION_NO_INLINE ||
+	    (now_ns - loop.received_ns < RECV_EVERY_NS && loop.calls % RECV_EVERY_CALLS))
+		return false;
+	loop.received_ns = now_ns;
+	loop.keeps = true;
+	if (!prios_each(session, peer, prio_receive, now_ns))
+		return false;
+	loop.called_ns = clock_now_ns(); /* a long receive does not end the loop */
+	return true;
+}
+
+void app_poll_ends(struct engine_session *session)
 {
 	loop.calls = 0;
 	if (!loop.keeps)
 		return;
 	loop.keeps = false;
-	prios_each(session, peer, prio_give_back, 0);
+	(void)prios_each(session, NULL, prio_give_back, INT64_MAX);
+}
+
+/* Delays the next receive. */
+static void loop_delay(int64_t now_ns)
+{
+	if (loop.received_ns < now_ns)
+		loop.received_ns = now_ns;
+}
+
+void app_poll_found(struct engine_session *session)
+{
+	loop.found_ns = clock_now_ns();
+	loop_delay(loop.found_ns);
+	if (!loop.resumes || worker_cores_suffice())
+		app_poll_ends(session);
+	else if (loop.keeps)
+		(void)prios_each(session, NULL, prio_give_back, loop.found_ns - POLLED_NS);
+}
+
+void app_poll_posted(void)
+{
+	loop_delay(clock_now_ns());
 }

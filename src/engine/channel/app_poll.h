@@ -8,14 +8,20 @@
 /* Called when the application polled and found nothing. If the application polls in a loop,
  * `receives` is true, and TCPX_SESSION_NO_INLINE is not set, receives from time to time on the
  * priority channel of `peer`. If `peer` is NULL, receives on the priority channels of the session's
- * first peers, because what the application polls for may come from any peer. The caller holds no
- * lock. */
-void app_poll_missed(struct engine_session *session, struct engine_peer *peer, bool receives);
+ * first peers, because what the application polls for may come from any peer. Returns true if bytes
+ * have arrived: the caller then looks again. The caller holds no lock. */
+bool app_poll_missed(struct engine_session *session, struct engine_peer *peer, bool receives);
 /* Whether the calling thread is inside a receive that app_poll_missed() makes. */
 bool app_poll_receives(void);
 /* Called when the application polled and found something. If this thread has received since it last
- * found something, gives the priority channel of `peer` back to its worker, because the application
- * may do other work now. If `peer` is NULL, does so for the session's first peers. */
-void app_poll_found(struct engine_session *session, struct engine_peer *peer);
+ * gave the priority channels back, gives those of the session's first peers back to their worker.
+ * Where cores are few, an application that polls again soon after each find keeps them. The caller
+ * holds no lock. */
+void app_poll_found(struct engine_session *session);
+/* The same, but in any case: called before this thread sleeps. */
+void app_poll_ends(struct engine_session *session);
+/* Called when this thread has posted a request. Nothing arrives for it at once, so that a poll
+ * right after it does not receive. */
+void app_poll_posted(void);
 
 #endif

@@ -61,8 +61,9 @@ void chan_tx_drop(struct engine_chan *chan);
 /* lease.c. Called by the control thread for a stopped channel that lent memory which the peer may
  * still read. Keeps that memory in use until the peer no longer reads it. */
 void lease_start(struct engine_chan *chan);
-/* chan_rx.c. Receives until the transport has nothing more or about `budget` bytes have come. */
-void chan_rx_run(struct engine_chan *chan, uint64_t budget);
+/* chan_rx.c. Receives until the transport has nothing more or about `budget` bytes have come.
+ * Returns whether any have. */
+bool chan_rx_run(struct engine_chan *chan, uint64_t budget);
 void chan_rx_drop(struct engine_chan *chan);
 /* Called before a thread sleeps until data arrives: sets the transport's low-water mark. In the
  * middle of a large payload the mark is high, so that not every packet wakes the thread; otherwise

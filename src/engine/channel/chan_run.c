@@ -71,7 +71,7 @@ static void chan_event(struct engine_chan *chan, uint32_t events)
 	bool again = false;
 
 	if ((events & (EPOLLIN | EPOLLHUP | EPOLLERR | EPOLLRDHUP)) && chan_rx_try(chan)) {
-		chan_rx_run(chan, RX_BUDGET);
+		(void)chan_rx_run(chan, RX_BUDGET);
 		if (chan->comms && chan->comms->gpu)
 			again = comms_unpack_run(chan->comms, chan);
 		if (!atomic_load(&chan->failed)) {

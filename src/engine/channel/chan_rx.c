@@ -370,7 +370,7 @@ static tcpx_status rx_receive(struct engine_chan *chan, uint64_t *out_bytes, boo
 	return status;
 }
 
-void chan_rx_run(struct engine_chan *chan, uint64_t budget)
+bool chan_rx_run(struct engine_chan *chan, uint64_t budget)
 {
 	uint64_t bytes = 0;
 	tcpx_status status = TCPX_OK;
@@ -378,7 +378,7 @@ void chan_rx_run(struct engine_chan *chan, uint64_t budget)
 	int err = 0;
 
 	if (atomic_load(&chan->failed))
-		return;
+		return false;
 	while (status == TCPX_OK && bytes < budget) {
 		uint64_t before = bytes;
 
@@ -396,6 +396,7 @@ void chan_rx_run(struct engine_chan *chan, uint64_t budget)
 		atomic_store_explicit(&chan->heard_ns, clock_now_ns(), memory_order_relaxed);
 	if (status != TCPX_OK && status != TCPX_IN_PROGRESS)
 		chan_fail(chan, status, err);
+	return bytes;
 }
 
 void chan_rx_mark(struct engine_chan *chan)

@@ -149,7 +149,7 @@ static void prios_poll(struct engine_chan **prios, uint32_t n)
 	for (uint32_t i = 0; i < n; i++) {
 		struct engine_chan *chan = prios[i];
 
-		chan_rx_run(chan, 256u << 10);
+		(void)chan_rx_run(chan, 256u << 10);
 		if (chan->net->ops->caps & NET_CAP_DOORBELL) {
 			atomic_store(&chan->tx_blocked, 0);
 			chan_tx_kick(chan);

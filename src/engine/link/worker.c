@@ -103,9 +103,9 @@ static bool worker_may_spin(void)
 	return sys_cpu_usable() >= 2 * engine_runtime.nworkers && engine_runtime.nworkers > 1;
 }
 
-void worker_app_polled(void)
+void worker_app_polled(int64_t now_ns)
 {
-	atomic_store_explicit(&app_polled_ns, clock_now_ns(), memory_order_relaxed);
+	atomic_store_explicit(&app_polled_ns, now_ns, memory_order_relaxed);
 }
 
 bool worker_cores_suffice(void)
@@ -168,6 +168,10 @@ static void let_others_run(struct turn *turn)
 
 /* if the application has not polled for this long, the worker receives again */
 #define STALE_NS CLOCK_MS_NS
+/* Period in which the worker checks the channels that an application keeps. Where cores are few,
+ * the check takes a core from the application, so it is made less often. */
+#define LOOK_MS 1
+#define LOOK_FEW_MS 4
 /* if the application has not polled for this long, the worker forgets the channel and may sleep
  * without a time limit */
 #define FORGET_NS (20 * CLOCK_MS_NS)
@@ -208,15 +212,17 @@ static void *worker_main(void *arg)
 	const bool roomy = worker->roomy;
 	struct turn turn = {0};
 	int64_t moved_ns = 0;
+	int look_ms;
 
 	current = worker;
 	if (worker->prios) {
 		sys_thread_slice(PRIOS_SLICE_NS);
 		atomic_store(&cores_suffice, roomy && sys_cpu_usable() >= POLLED_CORES);
 	}
+	look_ms = worker_cores_suffice() ? LOOK_MS : LOOK_FEW_MS;
 	while (!atomic_load_explicit(&worker->stop, memory_order_acquire)) {
 		bool idle, lent, awake = roomy && worker_spins(worker, moved_ns);
-		int n, i;
+		int n, i, wait_ms = -1;
 
 		if (!awake)
 			atomic_store(&worker->sleeping, 1);
@@ -224,7 +230,11 @@ static void *worker_main(void *arg)
 		lent = worker_takes_back(worker);
 		idle = list_empty(&worker->kicked);
 		pthread_mutex_unlock(&worker->lock);
-		n = epoll_wait(worker->epfd, events, EVENTS, !idle || awake ? 0 : lent ? 1 : -1);
+		if (!idle || awake)
+			wait_ms = 0;
+		else if (lent)
+			wait_ms = look_ms;
+		n = epoll_wait(worker->epfd, events, EVENTS, wait_ms);
 		atomic_store(&worker->sleeping, 0);
 		if (n > 0 || !idle)
 			moved_ns = clock_now_ns();

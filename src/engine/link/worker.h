@@ -23,9 +23,9 @@ void worker_look(struct engine_chan *chan); /* makes the worker call calls->kick
  * takes the channel back when the application stops polling. Called by any thread. */
 void worker_lend(struct engine_chan *chan);
 void worker_bury(struct engine_chan *chan); /* takes over a reference, which the worker drops */
-/* Stores the time at which an application polled and found nothing. The worker of the priority
+/* Tells that an application polled at `now_ns` and found nothing. The worker of the priority
  * channels may spin then, if the machine has enough cores. */
-void worker_app_polled(void);
+void worker_app_polled(int64_t now_ns);
 /* Returns whether an application polled less than WATCH_NS (worker.c) ago, so that the worker of
  * the priority channels, or the application itself, looks at them at once. */
 bool worker_app_polls(void);

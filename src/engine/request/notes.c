@@ -88,20 +88,20 @@ tcpx_status engine_notify_take(struct engine_session *session, int64_t timeout_n
 	for (;;) {
 		uint32_t word = atomic_load(&session->queue.note_word);
 
-		if (note_take(session, out)) {
-			app_poll_found(session, NULL);
+		if (note_take(session, out) ||
+		    (timeout_ns == 0 && app_poll_missed(session, NULL, true) &&
+		     note_take(session, out))) {
+			app_poll_found(session);
 			return TCPX_OK;
 		}
-		if (timeout_ns == 0) {
-			worker_app_polled();
-			app_poll_missed(session, NULL, true);
+		if (timeout_ns == 0)
 			return TCPX_IN_PROGRESS;
-		}
 		if (deadline >= 0 && clock_now_ns() >= deadline)
 			return TCPX_IN_PROGRESS;
 		if (lead_wait(session, NULL, &session->queue.note_lead, &session->queue.lock,
 			      note_there, session, deadline))
 			continue;
+		app_poll_ends(session);
 		atomic_fetch_add(&session->queue.note_waiters, 1);
 		sys_futex_wait(&session->queue.note_word, word, deadline);
 		atomic_fetch_sub(&session->queue.note_waiters, 1);

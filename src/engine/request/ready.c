@@ -86,7 +86,8 @@ void completion_discard(struct engine_request *request)
 	pthread_mutex_unlock(&session->queue.lock);
 }
 
-uint32_t engine_poll(struct engine_session *session, tcpx_completion *completions, uint32_t max)
+static uint32_t completions_take(struct engine_session *session, tcpx_completion *completions,
+				 uint32_t max)
 {
 	uint32_t taken = 0;
 
@@ -105,12 +106,17 @@ uint32_t engine_poll(struct engine_session *session, tcpx_completion *completion
 	if (taken)
 		ready_taken(session);
 	pthread_mutex_unlock(&session->queue.lock);
-	if (taken) {
-		app_poll_found(session, NULL);
-	} else {
-		worker_app_polled();
-		app_poll_missed(session, NULL, true);
-	}
+	return taken;
+}
+
+uint32_t engine_poll(struct engine_session *session, tcpx_completion *completions, uint32_t max)
+{
+	uint32_t taken = completions_take(session, completions, max);
+
+	if (!taken && app_poll_missed(session, NULL, true))
+		taken = completions_take(session, completions, max);
+	if (taken)
+		app_poll_found(session);
 	return taken;
 }
 
@@ -135,8 +141,8 @@ tcpx_status engine_wait(struct engine_session *session, int64_t timeout_ns)
 		if (ready_there(session))
 			return TCPX_OK;
 		if (timeout_ns == 0) {
-			worker_app_polled();
-			app_poll_missed(session, NULL, true);
+			if (app_poll_missed(session, NULL, true) && ready_there(session))
+				return TCPX_OK;
 			return TCPX_IN_PROGRESS;
 		}
 		if (deadline >= 0 && clock_now_ns() >= deadline)
@@ -144,6 +150,7 @@ tcpx_status engine_wait(struct engine_session *session, int64_t timeout_ns)
 		if (lead_wait(session, NULL, &session->queue.ready_lead, &session->queue.lock,
 			      ready_there, session, deadline))
 			continue;
+		app_poll_ends(session);
 		atomic_fetch_add(&session->queue.ready_waiters, 1);
 		sys_futex_wait(&session->queue.ready_word, word, deadline);
 		atomic_fetch_sub(&session->queue.ready_waiters, 1);

@@ -61,12 +61,12 @@ tcpx_status engine_request_test(struct engine_session *session, uint64_t id,
 	if (status == TCPX_IN_PROGRESS) {
 		struct engine_peer *peer = request_peer(request);
 
-		worker_app_polled();
-		app_poll_missed(session, peer, atomic_load(&request->leads));
+		if (app_poll_missed(session, peer, atomic_load(&request->leads)))
+			status = request_look(request, id, out_completion);
 		peer_put(peer);
-	} else {
-		app_poll_found(session, NULL);
 	}
+	if (status != TCPX_IN_PROGRESS)
+		app_poll_found(session);
 	request_put(request);
 	return request_raise(session, id, status);
 }
@@ -111,6 +111,7 @@ static tcpx_status request_await(struct engine_request *request, uint64_t id, in
 				continue;
 			return TCPX_IN_PROGRESS;
 		}
+		app_poll_ends(request->session);
 		atomic_fetch_add(&request->waiters, 1);
 		if (!request_has_ended(request))
 			rc = sys_futex_wait(&request->state, REQUEST_ACTIVE, deadline);
