@@ -337,6 +337,38 @@ static void a_loop_that_goes_on_keeps_the_channel(void **state)
 	cores = 4;
 }
 
+/* The application finds the end of a RECV that it cancelled. For this it does not receive. */
+static void find_cancelled(void)
+{
+	tcpx_segment piece = {.local = pair.open, .length = LARGE};
+	tcpx_request recv;
+
+	assert_int_equal(
+		tcpx_request_start(pair.far, pair.back, TCPX_OP_RECV, &piece, 1, NULL, &recv),
+		TCPX_OK);
+	tcpx_request_cancel(pair.far, recv);
+	assert_int_equal(tcpx_request_test(pair.far, recv, NULL), TCPX_ERR_CANCELLED);
+	tcpx_request_release(pair.far, recv);
+}
+
+/* An application that goes on polling keeps only the channels that it still polls. */
+static void a_channel_that_is_polled_no_more(void **state)
+{
+	pair_open(&pair, *(uint32_t *)*state);
+	freeze_clock(true);
+	poll_until_kept();
+	poll_until_found();
+	poll_until_kept();
+	poll_until_found();
+	find_cancelled();
+	assert_true(keeps(pair.far, pair.back));
+	atomic_fetch_add(&frozen_ns, CLOCK_MS_NS / 4);
+	find_cancelled();
+	assert_false(keeps(pair.far, pair.back));
+	freeze_clock(false);
+	pair_close(&pair);
+}
+
 /* A poll of the far side, so long after the last one that it may receive. */
 static tcpx_status poll_far(void)
 {
@@ -464,6 +496,8 @@ int main(void)
 		cmocka_unit_test_prestate(a_find_gives_the_channel_back, &local),
 		cmocka_unit_test_prestate(a_loop_that_goes_on_keeps_the_channel, &tcp),
 		cmocka_unit_test_prestate(a_loop_that_goes_on_keeps_the_channel, &local),
+		cmocka_unit_test_prestate(a_channel_that_is_polled_no_more, &tcp),
+		cmocka_unit_test_prestate(a_channel_that_is_polled_no_more, &local),
 		cmocka_unit_test(the_poll_that_receives_finds),
 		cmocka_unit_test(a_poll_that_comes_too_early),
 	};
