@@ -337,8 +337,9 @@ static void a_loop_that_goes_on_keeps_the_channel(void **state)
 	cores = 4;
 }
 
-/* The application finds the end of a RECV that it cancelled. For this it does not receive. */
-static void find_cancelled(void)
+/* The application finds the end of a RECV that it cancelled `ns` ago. For this it does not receive.
+ */
+static void find_cancelled(int64_t ns)
 {
 	tcpx_segment piece = {.local = pair.open, .length = LARGE};
 	tcpx_request recv;
@@ -347,6 +348,7 @@ static void find_cancelled(void)
 		tcpx_request_start(pair.far, pair.back, TCPX_OP_RECV, &piece, 1, NULL, &recv),
 		TCPX_OK);
 	tcpx_request_cancel(pair.far, recv);
+	atomic_fetch_add(&frozen_ns, ns);
 	assert_int_equal(tcpx_request_test(pair.far, recv, NULL), TCPX_ERR_CANCELLED);
 	tcpx_request_release(pair.far, recv);
 }
@@ -360,10 +362,9 @@ static void a_channel_that_is_polled_no_more(void **state)
 	poll_until_found();
 	poll_until_kept();
 	poll_until_found();
-	find_cancelled();
+	find_cancelled(0);
 	assert_true(keeps(pair.far, pair.back));
-	atomic_fetch_add(&frozen_ns, CLOCK_MS_NS / 4);
-	find_cancelled();
+	find_cancelled(CLOCK_MS_NS / 4);
 	assert_false(keeps(pair.far, pair.back));
 	freeze_clock(false);
 	pair_close(&pair);
@@ -402,13 +403,14 @@ static bool poll_session(tcpx_request request)
 	return tcpx_session_wait(pair.near, 0) == TCPX_OK;
 }
 
-/* The near side polls until it keeps its priority channel. Then it begins a READ. */
+/* The near side polls until it keeps its priority channel. Some time later it begins a READ. */
 static tcpx_request read_in_a_loop(const tcpx_request_opts *opts)
 {
 	tcpx_notification note = {.sz = sizeof(note)};
 
 	while (!keeps(pair.near, pair.peer))
 		assert_int_equal(tcpx_notify_take(pair.near, 0, &note), TCPX_IN_PROGRESS);
+	atomic_fetch_add(&frozen_ns, 2000);
 	return read_bytes(&pair, BYTES, opts);
 }
 
@@ -464,6 +466,7 @@ static void a_poll_that_comes_too_early(void **state)
 		poll_until_kept();
 		poll_until_found();
 	}
+	find_cancelled(2000);
 	before = receives;
 	assert_int_equal(tcpx_notify_take(pair.far, 0, &note), TCPX_IN_PROGRESS);
 	assert_int_equal(receives, before);
