@@ -132,7 +132,7 @@ def operations(it, column):
 
 
 def nixl_plot(root):
-    it = table_of(load(root, "2026-11-27-2vcpu"), "nixl-two-agents")
+    it = table_of(load(root, "2026-11-29-2vcpu"), "nixl-two-agents")
     panels = []
     for op in ("READ", "WRITE"):
         series = []
