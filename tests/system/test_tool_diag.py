@@ -102,7 +102,8 @@ def test_a_process_that_stays_behind_is_not_waited_for(collect):
 
 def test_a_signal_is_the_commands(tool, tmp_path):
     process = tool.start("diag", "collect", "--out", tmp_path, "--", "sh", "-c",
-                         "trap 'echo told; exit 5' TERM; echo up; while :; do sleep 0.05; done")
+                         "tail -f /dev/null & "
+                         "trap 'kill $!; echo told; exit 5' TERM; echo up; wait")
     assert process.stdout.readline() == b"up\n"
     process.terminate()
     out, _ = process.communicate(timeout=HANG)
