@@ -225,17 +225,12 @@ static void test_lost_half_way(void **state)
 
 /* --- the sender --- */
 
-static struct core_seg seg[2] = {{0}, {.linear = 8}};
-static const uint64_t key = 1;
-static const struct core_segs segs = {
-	.total = 8, .nseg = 1, .seg = seg, .remote = &key, .nlocal = 1, .nremote = 1};
-
 static void post(struct world *w, struct core_xfer *write, uint32_t bytes)
 {
 	static const char text[CORE_PIGGYBACK_BYTES + 1];
 
 	*write = (struct core_xfer){.op = TCPX_OP_WRITE,
-				    .segs = &segs,
+				    .segs = one_piece(8),
 				    .notify = text,
 				    .notify_bytes = bytes,
 				    .has_notify = true};
@@ -301,7 +296,7 @@ static void test_nothing_comes_between(void **state)
 static void test_lent_and_cancelled(void **state)
 {
 	struct core_xfer write = {.op = TCPX_OP_WRITE,
-				  .segs = &segs,
+				  .segs = one_piece(8),
 				  .notify = "note",
 				  .notify_bytes = 4,
 				  .has_notify = true,

@@ -313,11 +313,7 @@ static void empty_ones_are_paid(void **state)
  * the processor from the application that the small frames are for. */
 static void a_credit_wakes_who_has_work(void **state)
 {
-	static struct core_seg seg[2] = {{0}, {.linear = LARGE}};
-	static const uint64_t key = 1;
-	static const struct core_segs segs = {
-		.total = LARGE, .nseg = 1, .seg = seg, .remote = &key, .nlocal = 1, .nremote = 1};
-	struct core_xfer write = {.op = TCPX_OP_WRITE, .segs = &segs};
+	struct core_xfer write = {.op = TCPX_OP_WRITE, .segs = one_piece(LARGE)};
 	struct world *w = covered(0);
 	struct core_tx tx;
 

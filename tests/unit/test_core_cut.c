@@ -4,16 +4,11 @@
 
 #define TOTAL 10000u /* two chunks of the rig's 4096 bytes, and a rest */
 
-static struct core_seg seg[2] = {{0}, {.linear = TOTAL}};
-static const uint64_t key = 1;
-static const struct core_segs segs = {
-	.total = TOTAL, .nseg = 1, .seg = seg, .remote = &key, .nlocal = 1, .nremote = 1};
-
 static void post(struct world *w, struct core_xfer *write, bool by_prio)
 {
 	w->link.cfg.small_bytes = 0; /* no WRITE is short enough for the priority channel */
 	*write = (struct core_xfer){.op = TCPX_OP_WRITE,
-				    .segs = &segs,
+				    .segs = one_piece(TOTAL),
 				    .notify = "note",
 				    .notify_bytes = 4,
 				    .has_notify = true,
