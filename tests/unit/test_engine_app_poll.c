@@ -424,8 +424,8 @@ static void the_poll_that_receives_finds(void **state)
 
 	(void)state;
 	pair_open(&pair, TCPX_SESSION_NO_LOCAL);
-	while (tcpx_session_event(pair.near, &event) == TCPX_OK)
-		; /* those of the connection, which poll_session() would find, too */
+	while (tcpx_session_event(pair.near, &event) != TCPX_OK)
+		sched_yield(); /* that of the connection, which poll_session() would find, too */
 	freeze_clock(true);
 	for (unsigned kind = 0; kind < 3; kind++) {
 		TCPX_OPTS(tcpx_request_opts, opts, .queue = kind > 0);
