@@ -24,8 +24,8 @@
 /* an application that keeps channels at a find keeps those that it has polled within this time */
 #define POLLED_NS (CLOCK_MS_NS / 5)
 #define LOOP_CALLS 4 /* polls without result, after the first one, that make a loop */
-/* Shortest time between two receives, which cost system calls. The first receive after a find or a
- * post comes no sooner either: nothing can have arrived yet. */
+/* Shortest time between two receives, which cost system calls. The first receive after a find comes
+ * no sooner either, because the application may only be asking whether there is more. */
 #define RECV_EVERY_NS 1000
 /* a receive is made every so many polls without result, even if RECV_EVERY_NS is not over */
 #define RECV_EVERY_CALLS 64
@@ -36,7 +36,7 @@
 /* The polling loop of the application on this thread. */
 static _Thread_local struct {
 	int64_t called_ns;
-	int64_t received_ns; /* time of the last receive, find or post */
+	int64_t received_ns; /* time of the last receive or find */
 	uint32_t calls;
 	int64_t found_ns; /* when a poll found something; 0 if one that did not followed */
 	bool resumes;	  /* a poll came within RESUME_NS after the last find before that */
@@ -202,24 +202,13 @@ void app_poll_ends(struct engine_session *session)
 	(void)prios_each(session, NULL, prio_give_back, INT64_MAX);
 }
 
-/* Delays the next receive. */
-static void loop_delay(int64_t now_ns)
-{
-	if (loop.received_ns < now_ns)
-		loop.received_ns = now_ns;
-}
-
 void app_poll_found(struct engine_session *session)
 {
 	loop.found_ns = clock_now_ns();
-	loop_delay(loop.found_ns);
+	if (loop.received_ns < loop.found_ns)
+		loop.received_ns = loop.found_ns;
 	if (!loop.resumes || worker_cores_suffice())
 		app_poll_ends(session);
 	else if (loop.keeps)
 		(void)prios_each(session, NULL, prio_give_back, loop.found_ns - POLLED_NS);
-}
-
-void app_poll_posted(void)
-{
-	loop_delay(clock_now_ns());
 }

@@ -20,8 +20,5 @@ bool app_poll_receives(void);
 void app_poll_found(struct engine_session *session);
 /* The same, but in any case: called before this thread sleeps. */
 void app_poll_ends(struct engine_session *session);
-/* Called when this thread has posted a request. Nothing arrives for it at once, so that a poll
- * right after it does not receive. */
-void app_poll_posted(void);
 
 #endif

@@ -4,7 +4,6 @@
 #include "base/error.h"
 #include "engine/request/reconnect.h"
 #include "engine/request/request_calls.h"
-#include "engine/channel/app_poll.h"
 #include "engine/channel/comms.h"
 #include "engine/request/pending.h"
 #include "engine/path/solo.h"
@@ -156,7 +155,6 @@ static void batch_end(struct post_batch *batch)
 	session = peer->link.session;
 	if (batch->posted) {
 		atomic_fetch_add(&session->counters.posted, batch->posted);
-		app_poll_posted();
 		if (batch->timed)
 			session_timer_kick(session);
 		link_run_posted(&peer->link,
