@@ -41,7 +41,7 @@ struct core_retransmit;
  * jobs cut more chunks by reference. A cancelled transfer waits until none of its own bytes by
  * reference are in flight. */
 #define CORE_REF_WINDOW (512u << 20)
-/* the first chunks of a staged source may be halved (core_chunk_bytes), but not to less than
+/* the first chunks of a job may be smaller than the others (core_chunk_bytes), but not smaller than
  * this */
 #define CORE_FIRST_CHUNK (128u << 10)
 #define CORE_FILL_BYTES (4u << 20) /* most bytes of a staged source that one copy fills */
@@ -75,6 +75,7 @@ struct core_job {
 	 * STREAM, the source of a chunk may be read until the peer has acknowledged the chunk. */
 	enum core_path path;
 	bool by_prio; /* for the priority channel, whatever the job's size */
+	bool alone;   /* no bulk channel had anything to send when the job was queued */
 	bool stalled; /* a channel was closed because a plugin did not send a message of this job */
 	bool cleared; /* SEND: the peer answered with CTS, so its RECV is known */
 	int32_t priority;

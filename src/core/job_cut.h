@@ -33,12 +33,36 @@ static inline bool core_job_messages(const struct core_job *job)
 	return job->path == CORE_PATH_MESSAGE && job->kind != CORE_JOB_REQUEST;
 }
 
-/* Returns the chunk size of the job at `linear`. It is fixed for each path, with two exceptions. A
- * job that is marked by_prio is one chunk, so that the notification of a WRITE can follow at once.
- * The second is a staged source, which goes by the stream. Chunks of a staged source are larger
- * while two or more bulk jobs wait, or while every channel can still get two of the larger ones.
- * This means fewer frames, and larger copies at the peer. While at most one bulk job waits, the
- * first chunks of a staged source are halved, so that all stages of the transfer start early. */
+/* Returns the size of the chunks that are smaller because the job begins with them, or `chunk` at
+ * any other place. A job with a staged source has one such chunk of half the size for each channel.
+ * Other jobs have one of a quarter and one of half the size for each channel. A WRITE that fits in
+ * one chunk is not divided, so that its notification can follow at once. */
+static inline uint64_t core_first_chunk(const struct core_link *link, const struct core_job *job,
+					uint64_t linear, uint64_t chunk)
+{
+	uint64_t size = job->fills ? chunk / 2 : chunk / 4, end = 0;
+
+	if (!job->fills && job->kind == CORE_JOB_WRITE && job->end <= chunk)
+		return chunk;
+	while (size < CORE_FIRST_CHUNK)
+		size *= 2;
+	for (; size < chunk; size *= 2) {
+		end += core_stream_channels(link) * size;
+		if (job->linear_base + linear < end)
+			return size;
+	}
+	return chunk;
+}
+
+/* Returns the chunk size of the job at `linear`. It is fixed for each path, with three exceptions:
+ * - A job that is marked by_prio is one chunk, so that the notification of a WRITE can follow at
+ *   once.
+ * - The first chunks are smaller (core_first_chunk) while no other bulk job waits, so that all
+ *   channels and both ends start early. A job that does not have a staged source begins in this way
+ *   only if it is `alone`; otherwise many short jobs would be sent in smaller chunks.
+ * - Chunks of a staged source, which goes by the stream, are larger while two or more bulk jobs
+ *   wait, or while every channel can still get two of the larger ones. This means fewer frames, and
+ *   larger copies at the peer. */
 static inline uint64_t core_chunk_bytes(const struct core_link *link, const struct core_job *job,
 					uint64_t linear)
 {
@@ -51,9 +75,12 @@ static inline uint64_t core_chunk_bytes(const struct core_link *link, const stru
 		return link->cfg.message_bytes;
 	if (job->by_prio && !job->fills)
 		return job->end > chunk ? job->end : chunk;
-	if (job->fills && !others && chunk >= 2 * CORE_FIRST_CHUNK &&
-	    job->linear_base + linear < core_stream_channels(link) * (chunk / 2))
-		return chunk / 2;
+	if (!others && (job->fills || job->alone)) {
+		uint64_t first = core_first_chunk(link, job, linear, chunk);
+
+		if (first < chunk)
+			return first;
+	}
 	while (job->fills && 2 * chunk <= link->cfg.filled_chunk_bytes &&
 	       (others || left / (2 * chunk) >= 2 * core_stream_channels(link)))
 		chunk *= 2;

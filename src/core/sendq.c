@@ -65,6 +65,19 @@ static void kick_message_channels(struct core_link *link, const struct core_job 
 	}
 }
 
+/* Whether no bulk channel for streams has anything to send. */
+static bool bulk_rests(const struct core_link *link)
+{
+	uint32_t i;
+
+	if (!list_empty(&link->sendq.bulk))
+		return false;
+	for (i = 1; i <= core_stream_channels(link); i++)
+		if (link->chan[i].state == CORE_CHAN_UP && !link->chan[i].idle)
+			return false;
+	return true;
+}
+
 /* Queues the job if a frame of it can be cut now, and kicks channels for it. Otherwise does
  * nothing: code that makes a frame cuttable must call this function again. */
 void core_job_queue(struct core_link *link, struct core_job *job)
@@ -77,6 +90,8 @@ void core_job_queue(struct core_link *link, struct core_job *job)
 		core_kick_small(link);
 		return;
 	}
+	if (!job->linear)
+		job->alone = !job->small && bulk_rests(link);
 	job_insert_by_priority(job->small ? &link->sendq.small : &link->sendq.bulk, job);
 	if (job->small)
 		core_kick_small(link);
@@ -152,7 +167,7 @@ void core_kick_bulk(struct core_link *link, uint64_t bytes)
 			? NULL
 			: LIST_ENTRY(link->sendq.bulk.next, struct core_job, node);
 
-	if (job && job->fills)
+	if (job && (job->fills || job->alone))
 		chunk = core_chunk_bytes(link, job, job->linear);
 	chunks = bytes / chunk + (bytes % chunk > 0);
 	if (core_carries_bulk(link, CORE_PRIO)) {

@@ -44,16 +44,27 @@ struct lease {
 	tcpx_request request;
 };
 
-/* Into the middle of the peer's reading. 0: not possible here. */
-static int lease_begin(struct env *env, struct lease *lease)
+/* Whether the thread that waits for a page belongs to this process. This end itself reads pieces that
+ * are too short for being lent. */
+static bool waits_here(int fd)
 {
-	struct uffdio_api api = {.api = UFFD_API};
+	struct uffd_msg msg;
+	char task[64];
+
+	CHECK(read(fd, &msg, sizeof(msg)) == sizeof(msg));
+	snprintf(task, sizeof(task), "/proc/self/task/%u", msg.arg.pagefault.feat.ptid);
+	return access(task, F_OK) == 0;
+}
+
+/* Starts a transfer whose source has no pages, and returns when a thread waits for one. Returns 0 if
+ * that is not possible here. */
+static int lease_start(struct env *env, struct lease *lease)
+{
+	struct uffdio_api api = {.api = UFFD_API, .features = UFFD_FEATURE_THREAD_ID};
 	struct uffdio_register range = {.mode = UFFDIO_REGISTER_MODE_MISSING};
 	struct pollfd poller = {.events = POLLIN};
 	tcpx_segment segment = {.length = MIB};
 
-	if (!*copy_name(env) || !strcmp(copy_name(env), "ring"))
-		return 0;
 	lease->fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 	if (lease->fd < 0)
 		return 0; /* needs a privilege */
@@ -70,8 +81,6 @@ static int lease_begin(struct env *env, struct lease *lease)
 			      &lease->request));
 	poller.fd = lease->fd;
 	CHECK(poll(&poller, 1, (int)(LONG_NS / 1000000)) == 1 && poller.revents == POLLIN);
-	EXPECT(tcpx_region_deregister(env->session, lease->region, 50 * MS), TCPX_ERR_BUSY);
-	EXPECT(tcpx_request_wait(env->session, lease->request, 0, NULL), TCPX_IN_PROGRESS);
 	return 1;
 }
 
@@ -94,6 +103,24 @@ static void lease_end(struct env *env, struct lease *lease)
 	status = near_wait(env, lease->request, NULL);
 	CHECK_MSG(status != TCPX_IN_PROGRESS, "%s", tcpx_status_name(status));
 	OK(tcpx_request_release(env->session, lease->request));
+}
+
+/* Into the middle of the peer's reading. 0: not possible here. */
+static int lease_begin(struct env *env, struct lease *lease)
+{
+	if (!*copy_name(env) || !strcmp(copy_name(env), "ring"))
+		return 0;
+	if (!lease_start(env, lease))
+		return 0;
+	while (config.processes > 1 && waits_here(lease->fd)) {
+		lease_feed(lease);
+		lease_end(env, lease);
+		if (!lease_start(env, lease))
+			return 0;
+	}
+	EXPECT(tcpx_region_deregister(env->session, lease->region, 50 * MS), TCPX_ERR_BUSY);
+	EXPECT(tcpx_request_wait(env->session, lease->request, 0, NULL), TCPX_IN_PROGRESS);
+	return 1;
 }
 
 static void case_lease_answer(struct env *env)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A core alone: a priority channel and two channels that are up, effects that count, frames put
- * in by hand. */
+/* A core alone: a priority channel and some bulk channels that are up, effects that count, frames
+ * put in by hand. */
 #ifndef UNIT_CORE_RIG_H
 #define UNIT_CORE_RIG_H
 
@@ -9,15 +9,19 @@
 #include "core/link.h"
 #include "unit.h"
 
+#ifndef RIG_BULK
+#define RIG_BULK 2 /* bulk channels */
+#endif
+
 struct world {
 	struct core_link link;
 	tcpx_status failed;
 	uint64_t memory;
-	uint32_t notes, kicks[3]; /* kicks: of each channel */
-	uint32_t notifying;	  /* transfers of which only the notification is missing */
-	uint64_t published;	  /* bytes of the last one */
-	uint64_t room, taken;	  /* of the account; what the link has of it */
-	uint64_t arrived;	  /* charged of notifications */
+	uint32_t notes, kicks[1 + RIG_BULK]; /* kicks: of each channel */
+	uint32_t notifying;   /* transfers of which only the notification is missing */
+	uint64_t published;   /* bytes of the last one */
+	uint64_t room, taken; /* of the account; what the link has of it */
+	uint64_t arrived;     /* charged of notifications */
 };
 
 static void on_ended(void *arg, struct core_xfer *xfer)
@@ -44,7 +48,7 @@ static void on_resp_ended(void *arg, struct core_resp *resp)
 static void on_channel(void *arg, uint32_t channel)
 {
 	(void)arg;
-	assert_in_range(channel, 0, 2);
+	assert_in_range(channel, 0, RIG_BULK);
 }
 
 static void on_kick(void *arg, uint32_t channel)
@@ -224,7 +228,7 @@ static struct world *world_open(void)
 	static struct world world;
 	struct core_config cfg = {
 		.chunk_bytes = 4096,
-		.bulk_channels = 2,
+		.bulk_channels = RIG_BULK,
 		.secret = "no peer knows it",
 		.credit_out = {1 << 20, 1 << 20, 4, 0},
 		.credit_in = {1 << 20, 1 << 20, 4, 0},
@@ -234,7 +238,7 @@ static struct world *world_open(void)
 
 	memset(&world, 0, sizeof(world));
 	assert_int_equal(core_link_init(&world.link, &cfg), TCPX_OK);
-	for (uint32_t i = 0; i < 3; i++)
+	for (uint32_t i = 0; i <= RIG_BULK; i++)
 		assert_int_equal(core_chan_up(&world.link, i, 1), TCPX_OK);
 	return &world;
 }
