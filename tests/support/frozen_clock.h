@@ -33,4 +33,10 @@ static void freeze_clock(bool on)
 		atomic_store(&frozen_ns, clock_now_ns());
 }
 
+/* Moves the stopped clock forward. */
+static inline void advance_clock(int64_t ns)
+{
+	atomic_fetch_add(&frozen_ns, ns);
+}
+
 #endif

@@ -9,6 +9,7 @@
 #include "engine/channel/app_poll.h"
 #include "engine/channel/chan_calls.h"
 #include "engine/link/hold.h"
+#include "engine/link/rouse.h"
 #include "net/net_wrapper.h"
 #include "topo/graph.h"
 
@@ -101,6 +102,7 @@ static void chan_kicked(struct engine_chan *chan)
 		return;
 	}
 	chan_sample_take(chan);
+	rouse_receivers(chan->peer);
 	if (atomic_exchange(&chan->kick.again, 0))
 		chan_event(chan, EPOLLIN);
 	link_run_deferred(&chan->peer->link); /* what link_run_posted() left to the worker */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Deferred work of a link: work for the control thread, callers that wait, and staging memory that
- * the link waits for. */
+/* Deferred work of a link: work for the control thread, callers that wait, workers to rouse, and
+ * staging memory that the link waits for. */
 #ifndef ENGINE_LINK_DEFERRED_STATE_H
 #define ENGINE_LINK_DEFERRED_STATE_H
 
@@ -32,6 +32,12 @@ struct fence_out {
 	uint32_t channel, epoch, count;
 	uint64_t applied;
 	struct core_nack nacks[];
+};
+
+/* Workers that are woken before their work is there (rouse.h). */
+struct link_rouse {
+	int64_t read_ns; /* under link.lock: when a READ that needs bulk channels was last posted */
+	_Atomic bool due; /* rouse_receivers() has something to do */
 };
 
 /* Callers that wait in tcpx_peer_flush(). */

@@ -83,6 +83,7 @@ struct link {
 	struct link_quota quota;
 	struct link_blocks blocks;
 	struct link_prefill prefill;
+	struct link_rouse rouse;
 	struct link_pins pins;
 	struct peer_account account;
 };
@@ -137,8 +138,7 @@ static inline void link_put(struct link *link)
 
 /* Makes the control thread do the work in link->wake. Called by any thread, under any lock. */
 void link_wake(struct link *link);
-/* Called by any thread when a transfer, a notification or the peer has ended. Wakes callers of
- * tcpx_peer_flush(). */
+/* Wakes tcpx_peer_flush() when a transfer, a notification or the peer has ended. Any thread. */
 void link_progress(struct link *link);
 /* Called by the control thread. Sends a frame over the peer's control link, if that link is up. */
 void link_tell(struct link *link, const struct frame *frame, const void *payload);

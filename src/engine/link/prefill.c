@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "engine/link/rouse.h"
 #include "engine/link/stage.h"
 
 /* a filled slice that is not sent for this long is given up if clients of the pool wait
@@ -16,7 +17,6 @@
 #define FILL_STALE_NS (100 * CLOCK_MS_NS)
 /* if no slice was begun for this long, the workers are assumed to sleep */
 #define FILL_REST_NS (1 * CLOCK_MS_NS)
-#define FILL_ROUSED 8u /* how many workers at most are woken for the first slices */
 
 struct prefill_slice {
 	struct list_node node; /* entry in job->fill.slices or link.prefill.dropped */
@@ -221,21 +221,6 @@ static struct prefill_slice *slice_begin_next(struct engine_peer *peer, struct c
 	return NULL;
 }
 
-/* Called under link.lock when slices were begun for the first time in FILL_REST_NS. Wakes the
- * workers that will send the slices: those of the channels that the core kicks next. Waking them
- * takes about as long as the device's copies, so both should run at the same time. */
-static void senders_rouse(struct engine_peer *peer, uint64_t bytes)
-{
-	uint64_t chunks = bytes / CORE_FIRST_CHUNK;
-
-	for (uint32_t i = 0; i < FILL_ROUSED && i < chunks; i++) {
-		struct engine_chan *chan = peer->link.chan[core_fill_chan(&peer->link.core, i)];
-
-		if (chan && !chan->comms)
-			worker_rouse(chan->worker);
-	}
-}
-
 /* Begins all slices that may begin now, in the order of core_fill_next(). Only one thread at a time
  * does so, so that neighbouring bytes are copied next to each other. */
 void prefill_pump(struct engine_peer *peer)
@@ -267,8 +252,10 @@ void prefill_pump(struct engine_peer *peer)
 	peer->link.prefill.pumping = false;
 	if (bytes) {
 		now_ns = clock_now_ns();
+		/* waking the workers takes about as long as the device's copies, so both should run
+		 * at the same time */
 		if (now_ns - peer->link.prefill.begun_ns > FILL_REST_NS)
-			senders_rouse(peer, bytes);
+			rouse_senders(peer, bytes);
 		peer->link.prefill.begun_ns = now_ns;
 	}
 	link_unlock_only(&peer->link);

@@ -27,7 +27,6 @@
 /* an application that polled less than this time ago may be between two transfers */
 #define WATCH_NS (50 * 1000ll)
 #define WATCH_FEW_NS (1000 * 1000ll) /* the same where cores are few: it is awake, no worker is */
-#define ROUSE_NS (300 * 1000ll)	     /* how long a roused worker waits for its kick */
 /* on machines with fewer cores, the polling application and the other workers need all cores */
 #define POLLED_CORES 8
 
@@ -121,7 +120,7 @@ bool worker_app_polls(void)
 	return polled_ns && clock_now_ns() - polled_ns < watch_ns;
 }
 
-/* Returns whether the worker spins. A roused worker spins until roused_ns. Any worker spins for
+/* Returns whether the worker spins. A roused worker spins until awake_ns. Any worker spins for
  * SPIN_NS after it last had something to do (moved_ns), while a session is open that polls busily.
  * The worker of the priority channels does so, too, while an application polls as fast as it can:
  * such an application waits mostly for this worker to wake up. */
@@ -129,9 +128,9 @@ static bool worker_spins(const struct engine_worker *worker, int64_t moved_ns)
 {
 	bool busy = atomic_load(&mem_busy_sessions) > 0;
 	int64_t now_ns, polled_ns = atomic_load_explicit(&app_polled_ns, memory_order_relaxed);
-	int64_t roused_ns = atomic_load_explicit(&worker->roused_ns, memory_order_relaxed);
+	int64_t awake_ns = atomic_load_explicit(&worker->awake_ns, memory_order_relaxed);
 
-	if (roused_ns && roused_ns > clock_now_ns())
+	if (awake_ns && awake_ns > clock_now_ns())
 		return true;
 	if (!busy && !(worker->prios && polled_ns && worker_cores_suffice()))
 		return false;
@@ -306,12 +305,20 @@ static void worker_wake(struct engine_worker *worker)
 	(void)put;
 }
 
-void worker_rouse(struct engine_worker *worker)
+void worker_rouse(struct engine_worker *worker, int64_t awake_ns, int64_t every_ns)
 {
-	if (!worker->roomy || !atomic_load(&worker->sleeping))
+	bool mine = worker_is_current(worker);
+	int64_t now_ns;
+
+	if (!worker->roomy || (!mine && !atomic_load(&worker->sleeping)))
 		return;
-	atomic_store_explicit(&worker->roused_ns, clock_now_ns() + ROUSE_NS, memory_order_relaxed);
-	worker_wake(worker);
+	now_ns = clock_now_ns();
+	if (now_ns - atomic_load_explicit(&worker->roused_ns, memory_order_relaxed) < every_ns)
+		return;
+	atomic_store_explicit(&worker->roused_ns, now_ns, memory_order_relaxed);
+	atomic_store_explicit(&worker->awake_ns, now_ns + awake_ns, memory_order_relaxed);
+	if (!mine)
+		worker_wake(worker);
 }
 
 void worker_stop(struct engine_worker *worker)

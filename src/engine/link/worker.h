@@ -10,11 +10,11 @@ tcpx_status worker_start(struct engine_worker *worker, uint32_t index, bool prio
 void worker_stop(struct engine_worker *worker);
 void worker_kick(struct engine_chan *chan);
 bool worker_sleeps(const struct engine_chan *chan);
-/* Called by any thread, under any lock. Announces that the worker will be kicked within a fraction
- * of a millisecond. If the worker sleeps, it wakes up at once and waits for the kick. Does nothing
- * where workers may not spin, because there are too few cores or only one worker of bulk
- * channels. */
-void worker_rouse(struct engine_worker *worker);
+/* Called by any thread, under any lock. Announces that the worker will soon have something to do.
+ * If the worker sleeps, or if the caller is the worker's own thread, the worker stays awake for the
+ * next awake_ns. Does nothing if the worker was roused less than every_ns ago. Nor does it where
+ * workers may not spin, because there are too few cores or only one worker of bulk channels. */
+void worker_rouse(struct engine_worker *worker, int64_t awake_ns, int64_t every_ns);
 void worker_again(struct engine_chan *chan); /* makes the worker receive soon, without an event */
 /* like worker_again(), but called on the worker's own thread; the worker may also yield its core */
 void worker_poll(struct engine_chan *chan);

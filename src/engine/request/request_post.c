@@ -5,6 +5,7 @@
 #include "engine/request/reconnect.h"
 #include "engine/request/request_calls.h"
 #include "engine/channel/comms.h"
+#include "engine/link/rouse.h"
 #include "engine/request/pending.h"
 #include "engine/path/solo.h"
 #include "engine/path/paths.h"
@@ -24,6 +25,7 @@ struct post_batch {
 	/* `sends` is true if the posting thread sends for a request (way.sends); `timed` is true if
 	 * a request has a deadline */
 	bool sends, timed;
+	bool rouses; /* a READ needs workers that sleep: rouse_reader() is due */
 	/* memory kind and device that the batch's last READ into staged memory fills first; NULL
 	 * if there is no such READ */
 	const struct mem_kind *awaits;
@@ -159,6 +161,8 @@ static void batch_end(struct post_batch *batch)
 			session_timer_kick(session);
 		link_run_posted(&peer->link,
 				post_sends_of(session, batch->most_bytes, batch->sends));
+		if (batch->rouses)
+			rouse_reader(peer);
 		if (batch->awaits && batch->awaits->rouse)
 			/* wake the device's thread before the data arrives */
 			batch->awaits->rouse(batch->device, MEM_CALL_COMMIT);
@@ -189,6 +193,7 @@ static tcpx_status batch_post(struct post_batch *batch, struct engine_request *r
 	batch->posted++;
 	batch->sends |= request->way.sends;
 	batch->timed |= request->deadline_ns != 0;
+	batch->rouses |= rouse_expects(request);
 	if (request->xfer.op == TCPX_OP_READ && request->xfer.local_staged &&
 	    !request->xfer.direct) {
 		const struct mem_region *into = request->segs.local[request->segs.seg->local];

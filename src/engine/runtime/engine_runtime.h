@@ -34,8 +34,9 @@ struct engine_worker {
 	struct list_node kicked, graves;
 	struct list_node lent; /* channels on which an application receives (app_poll.c) */
 	_Atomic uint32_t sleeping;
-	_Atomic int64_t roused_ns; /* until this time the worker spins and waits for a kick */
-	bool roomy;		   /* the machine has cores to spare, so the worker may spin */
+	/* worker_rouse(): when the worker was last roused; until when it stays awake for that */
+	_Atomic int64_t roused_ns, awake_ns;
+	bool roomy; /* the machine has cores to spare, so the worker may spin */
 	_Atomic int stop;
 };
 
