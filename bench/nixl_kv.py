@@ -281,21 +281,24 @@ def initiator(pipe, o, path, backend, shapes, layer_bytes, repeat):
     pipe.send(rows)
 
 
-def copy_rate(pipe, o, total):
-    """GB/s of a copy of as many bytes from one GPU to the other by the driver."""
-    near = Memory(o.mem, total)
-    far = Memory(o.remote_mem or o.mem, total)
+def copy_rates(pipe, o, totals):
+    """GB/s of copies of so many bytes from one GPU to the other by the driver."""
+    near = Memory(o.mem, max(totals))
+    far = Memory(o.remote_mem or o.mem, max(totals))
     if near.gpu != far.gpu:
         near.call("cuCtxSetCurrent", near.context)
         near.call("cuCtxEnablePeerAccess", far.context, 0)
-    times = []
-    for _ in range(20):
-        began = time.perf_counter()
-        near.call("cuMemcpyAsync", ctypes.c_uint64(near.address), ctypes.c_uint64(far.address),
-                  ctypes.c_size_t(total), None)
-        near.call("cuCtxSynchronize")
-        times.append(time.perf_counter() - began)
-    pipe.send(total / statistics.median(times) / 1e9)
+    rates = []
+    for total in totals:
+        times = []
+        for _ in range(20):
+            began = time.perf_counter()
+            near.call("cuMemcpyAsync", ctypes.c_uint64(near.address),
+                      ctypes.c_uint64(far.address), ctypes.c_size_t(total), None)
+            near.call("cuCtxSynchronize")
+            times.append(time.perf_counter() - began)
+        rates.append(total / statistics.median(times) / 1e9)
+    pipe.send(rates)
 
 
 def in_process(function, *args):
@@ -383,12 +386,10 @@ def main():
                 print(f"nixl_kv.py: repetition {repeat + 1} of {o.repeat}, {path}, {backend}: "
                       f"{time.monotonic() - began:.0f} s after the start", file=sys.stderr)
         if o.mem.startswith("VRAM") and (o.remote_mem or o.mem).startswith("VRAM"):
-            for block, count in shapes:
-                rate = in_process(copy_rate, o, block * count)
-                failed += rate is None
-                if rate:
-                    rows.setdefault((("copy", block, count), "driver", "-"), []).append(
-                        {"GBps": rate})
+            rates = in_process(copy_rates, o, [block * count for block, count in shapes])
+            failed += rates is None
+            for (block, count), rate in zip(shapes, rates or []):
+                rows.setdefault((("copy", block, count), "driver", "-"), []).append({"GBps": rate})
         done += 1
     for (key, path, backend), values in sorted(rows.items()):
         told = "  ".join(f"{name} {spread([v[name] for v in values])}" for name in values[0])
