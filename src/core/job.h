@@ -75,7 +75,7 @@ struct core_job {
 	 * STREAM, the source of a chunk may be read until the peer has acknowledged the chunk. */
 	enum core_path path;
 	bool by_prio; /* for the priority channel, whatever the job's size */
-	bool alone;   /* no bulk channel had anything to send when the job was queued */
+	bool alone;   /* no bulk channel had anything to send when the job began (core_job_begin) */
 	bool stalled; /* a channel was closed because a plugin did not send a message of this job */
 	bool cleared; /* SEND: the peer answered with CTS, so its RECV is known */
 	int32_t priority;

@@ -34,13 +34,14 @@ static inline bool core_job_messages(const struct core_job *job)
 }
 
 /* Returns the size of the chunks that are smaller because the job begins with them, or `chunk` at
- * any other place. A job with a staged source has one such chunk of half the size for each channel.
- * Other jobs have one of a quarter and one of half the size for each channel. A WRITE that fits in
- * one chunk is not divided, so that its notification can follow at once. */
+ * any other place. A job that is alone begins with one chunk of a quarter and one of half the size
+ * for each channel. Another job with a staged source begins with one of half the size for each
+ * channel. A WRITE that fits in one chunk is not divided, so that its notification can follow at
+ * once. */
 static inline uint64_t core_first_chunk(const struct core_link *link, const struct core_job *job,
 					uint64_t linear, uint64_t chunk)
 {
-	uint64_t size = job->fills ? chunk / 2 : chunk / 4, end = 0;
+	uint64_t size = job->alone ? chunk / 4 : chunk / 2, end = 0;
 
 	if (!job->fills && job->kind == CORE_JOB_WRITE && job->end <= chunk)
 		return chunk;

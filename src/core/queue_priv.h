@@ -18,6 +18,7 @@ void core_retransmit_free(struct core_link *link, struct core_job *job);
 void core_chunks_detach(struct core_link *link, struct core_job *job);
 
 /* sendq.c */
+void core_job_begin(const struct core_link *link, struct core_job *job);
 void core_job_queue(struct core_link *link, struct core_job *job);
 void core_job_unqueue(struct core_job *job);
 bool core_job_has_more(const struct core_job *job);

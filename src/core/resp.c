@@ -48,6 +48,7 @@ void core_resp_start(struct core_link *link, struct core_resp *resp)
 	resp->ended = false;
 	list_push_back(&link->resps, &resp->node);
 	link->nresps++;
+	core_job_begin(link, job);
 	core_fill_want(link, job);
 	core_job_queue(link, job);
 }

@@ -78,6 +78,14 @@ static bool bulk_rests(const struct core_link *link)
 	return true;
 }
 
+/* Called when the job begins: finds out whether it is alone. The bytes of a staged source are queued
+ * only when they are filled, so of such jobs only a read response knows that there is no other. */
+void core_job_begin(const struct core_link *link, struct core_job *job)
+{
+	job->alone = !job->small && bulk_rests(link) &&
+		     (job->kind == CORE_JOB_RESP ? link->nresps == 1 : !job->fills);
+}
+
 /* Queues the job if a frame of it can be cut now, and kicks channels for it. Otherwise does
  * nothing: code that makes a frame cuttable must call this function again. */
 void core_job_queue(struct core_link *link, struct core_job *job)
@@ -90,8 +98,6 @@ void core_job_queue(struct core_link *link, struct core_job *job)
 		core_kick_small(link);
 		return;
 	}
-	if (!job->linear)
-		job->alone = !job->small && bulk_rests(link);
 	job_insert_by_priority(job->small ? &link->sendq.small : &link->sendq.bulk, job);
 	if (job->small)
 		core_kick_small(link);

@@ -392,6 +392,7 @@ static void xfer_start(struct core_link *link, struct core_xfer *xfer)
 		}
 		if (xfer->job.staged)
 			core_stage_request(link, xfer->segs->total);
+		core_job_begin(link, &xfer->job);
 		core_fill_want(link, &xfer->job);
 		core_job_queue(link, &xfer->job);
 		break;

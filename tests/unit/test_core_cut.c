@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The core alone: into which chunks a WRITE is cut. This depends on the channel that carries it and
+/* The core alone: into which chunks a transfer is cut. This depends on the channel that carries it and
  * on what else there is to send. */
 #define RIG_BULK 4
 #include "core_rig.h"
@@ -118,6 +118,41 @@ static void alone_begins_with_small_chunks(void **state)
 	world_close(w);
 }
 
+static void answer(struct world *w, struct core_resp *resp, bool fills)
+{
+	bool due;
+
+	memset(resp, 0, sizeof(*resp));
+	resp->segs = *one_piece(8 * CHUNK);
+	resp->job.fills = fills;
+	assert_true(core_credit_charge(&w->link.credit[FRAME_CREDIT_READ], 1, &due));
+	w->resps++;
+	core_resp_start(&w->link, resp);
+}
+
+/* The answer to a READ does so, too, if it is the only one, and even if its source is staged: then
+ * it is filled in such pieces. */
+static void one_answer_begins_with_small_chunks(void **state)
+{
+	struct core_resp resp[2];
+	struct core_fill fill;
+	struct world *w = world_of_chunks(CHUNK);
+
+	(void)state;
+	answer(w, &resp[0], false);
+	frames_are(w, CHUNK / 4, CHUNK / 2, CHUNK);
+	world_close(w);
+
+	w = world_of_chunks(CHUNK);
+	for (uint32_t i = 0; i < 2; i++) {
+		answer(w, &resp[i], true);
+		assert_true(core_fill_next(&w->link, &fill));
+		assert_int_equal(fill.bytes, i ? CHUNK / 2 : CHUNK / 4);
+		list_remove(&resp[i].job.fill.node);
+	}
+	world_close(w);
+}
+
 /* A WRITE that is a little longer than one chunk of the usual size wakes all channels, because the
  * first chunks are small. */
 static void each_small_chunk_has_a_channel(void **state)
@@ -178,6 +213,7 @@ int main(void)
 		cmocka_unit_test(one_chunk_on_the_priority_channel),
 		cmocka_unit_test(several_chunks_on_the_others),
 		cmocka_unit_test(alone_begins_with_small_chunks),
+		cmocka_unit_test(one_answer_begins_with_small_chunks),
 		cmocka_unit_test(each_small_chunk_has_a_channel),
 		cmocka_unit_test(company_is_cut_as_usual),
 		cmocka_unit_test(one_chunk_is_not_divided),
