@@ -173,7 +173,7 @@ def requests(it, path, backend):
 
 
 def kv_plot(root):
-    it = table_of(load(root, "2026-11-28-2xh200"), "nixl-kv-cold")
+    it = table_of(load(root, "2026-11-29-2xh200"), "nixl-kv-cold")
     panels = [svgplot.Panel(title, "bytes of a request", "ms", [
         svgplot.Series("tcpx", requests(it, path, "TCPX"), 0),
         svgplot.Series(theirs, requests(it, path, "UCX"), 1)], bytes_x=True, log_y=True)

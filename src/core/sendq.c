@@ -78,8 +78,9 @@ static bool bulk_rests(const struct core_link *link)
 	return true;
 }
 
-/* Called when the job begins: finds out whether it is alone. The bytes of a staged source are queued
- * only when they are filled, so of such jobs only a read response knows that there is no other. */
+/* Called when the job begins: finds out whether it is alone. The bytes of a staged source are not
+ * queued before they are filled, so of such jobs only a read response knows that there is no
+ * other. */
 void core_job_begin(const struct core_link *link, struct core_job *job)
 {
 	job->alone = !job->small && bulk_rests(link) &&

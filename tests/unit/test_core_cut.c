@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The core alone: into which chunks a transfer is cut. This depends on the channel that carries it and
- * on what else there is to send. */
+/* The core alone: into which chunks a transfer is cut. This depends on the channel that carries it
+ * and on what else there is to send. */
 #define RIG_BULK 4
 #include "core_rig.h"
 
