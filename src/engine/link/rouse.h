@@ -16,9 +16,9 @@ struct engine_request;
  * those of the channels that the core kicks next. */
 void rouse_senders(struct engine_peer *peer, uint64_t bytes);
 
-/* Called under link.lock when the request was posted. Returns whether rouse_reader() must be called
- * when the lock is free. It must for the first READ after a rest whose answer comes on several bulk
- * channels. */
+/* Called under link.lock when the request was posted. If it is a READ whose answer comes on several
+ * bulk channels, notes the time. Returns whether rouse_reader() must be called when the lock is
+ * free, because it is the first such READ after a rest. */
 bool rouse_expects(const struct engine_request *request);
 /* Called with no lock held. Wakes one worker, which calls rouse_receivers(). A thread that posts
  * wakes no more than one, because a second wake-up would often take the processor from it. */
