@@ -44,8 +44,8 @@ struct lease {
 	tcpx_request request;
 };
 
-/* Whether the thread that waits for a page belongs to this process. This end itself reads pieces that
- * are too short for being lent. */
+/* Whether the thread that waits for a page belongs to this process. This end itself reads pieces
+ * that are too short for being lent. */
 static bool waits_here(int fd)
 {
 	struct uffd_msg msg;
@@ -56,8 +56,8 @@ static bool waits_here(int fd)
 	return access(task, F_OK) == 0;
 }
 
-/* Starts a transfer whose source has no pages, and returns when a thread waits for one. Returns 0 if
- * that is not possible here. */
+/* Starts a transfer whose source has no pages, and returns when a thread waits for one. Returns 0
+ * if that is not possible here. */
 static int lease_start(struct env *env, struct lease *lease)
 {
 	struct uffdio_api api = {.api = UFFD_API, .features = UFFD_FEATURE_THREAD_ID};
