@@ -11,6 +11,8 @@
 #define BYTES (24u << 20)
 #define SLICE_BYTES (128u << 10) /* no smaller chunk begins a transfer */
 
+#define TRIES 5
+
 static uint8_t source[BYTES], got[BYTES];
 static struct raw idle[2];
 
@@ -85,24 +87,15 @@ static void reader_start(struct reader *reader)
 			 TCPX_OK);
 }
 
-static void who_does_not_take_it_makes_room(void **state)
+/* Two peers hold the whole pool, and a third one reads. Returns whether exactly one of the two gave
+ * its room. Both give if the third has not taken the room of the first when the second is asked,
+ * which depends on the threads. */
+static bool one_makes_room(struct mem_staging *pool, tcpx_region region, const uint8_t *token)
 {
-	TCPX_OPTS(tcpx_region_opts, opts, .kind = MEM_KIND_TEST,
-		  .rights = TCPX_RIGHT_READ | TCPX_RIGHT_WRITE);
-	uint8_t token[TCPX_TOKEN_BYTES];
 	tcpx_request requests[2];
-	struct mem_staging *pool;
 	struct reader reader;
-	tcpx_region region;
+	bool one;
 
-	(void)state;
-	for (uint32_t i = 0; i < BYTES; i++)
-		source[i] = (uint8_t)(i * 7 + i / 1021);
-	assert_int_equal(tcpx_region_register(session, source, sizeof(source), &opts, &region),
-			 TCPX_OK);
-	assert_int_equal(tcpx_region_export(session, region, token), TCPX_OK);
-	pool = mem_staging_get(MEM_KIND_TEST, 0, MEM_OUT);
-	assert_non_null(pool);
 	reader_open(&reader, token);
 	for (int i = 0; i < 2; i++) {
 		requests[i] = hold_half(&idle[i], region, token);
@@ -116,8 +109,7 @@ static void who_does_not_take_it_makes_room(void **state)
 	mem_slow_hold(1);
 	reader_start(&reader);
 	mem_slow_await(HALF / SLICE_BYTES);
-	assert_int_equal(mem_slow_pending(), HALF / SLICE_BYTES);
-	assert_int_equal(mem_staging_used(pool), POOL_BYTES); /* one of the two gave */
+	one = mem_slow_pending() == HALF / SLICE_BYTES && mem_staging_used(pool) == POOL_BYTES;
 	mem_slow_hold(0);
 	assert_int_equal(tcpx_request_wait(reader.session, reader.request, TCPX_WAIT_FOREVER, NULL),
 			 TCPX_OK);
@@ -129,15 +121,34 @@ static void who_does_not_take_it_makes_room(void **state)
 		assert_int_not_equal(
 			tcpx_request_wait(session, requests[i], TCPX_WAIT_FOREVER, NULL), TCPX_OK);
 		tcpx_request_release(session, requests[i]);
-	}
-}
-
-static int close_all(void **state)
-{
-	for (int i = 0; i < 2; i++)
 		for (uint32_t k = 0; k < RAW_CHANNELS; k++)
 			free(idle[i].chan[k].rest);
-	return close_session(state);
+	}
+	return one;
+}
+
+static void who_does_not_take_it_makes_room(void **state)
+{
+	TCPX_OPTS(tcpx_region_opts, opts, .kind = MEM_KIND_TEST,
+		  .rights = TCPX_RIGHT_READ | TCPX_RIGHT_WRITE);
+	uint8_t token[TCPX_TOKEN_BYTES];
+	struct mem_staging *pool;
+	tcpx_region region;
+	bool one = false;
+
+	(void)state;
+	for (uint32_t i = 0; i < BYTES; i++)
+		source[i] = (uint8_t)(i * 7 + i / 1021);
+	assert_int_equal(tcpx_region_register(session, source, sizeof(source), &opts, &region),
+			 TCPX_OK);
+	assert_int_equal(tcpx_region_export(session, region, token), TCPX_OK);
+	pool = mem_staging_get(MEM_KIND_TEST, 0, MEM_OUT);
+	assert_non_null(pool);
+	for (int i = 0; i < TRIES && !one; i++) {
+		memset(got, 0, sizeof(got));
+		one = one_makes_room(pool, region, token);
+	}
+	assert_true(one);
 }
 
 int main(void)
@@ -150,5 +161,5 @@ int main(void)
 	/* Those that take nothing answer nothing either: that they die is not to make room. */
 	setenv("TCPX_SILENT_MS", "60000", 1);
 	setenv("TCPX_STOPPED_MS", "600000", 1);
-	return cmocka_run_group_tests(tests, open_session, close_all);
+	return cmocka_run_group_tests(tests, open_session, close_session);
 }
