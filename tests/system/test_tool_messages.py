@@ -80,7 +80,11 @@ def test_a_killed_serve_is_one_line(serve, tool, plugin, env, way, level):
     server.process.kill()
     _, err = client.communicate(timeout=100)
     said = err.decode().splitlines()
-    warned = [line for line in said if " WARN " in line]
+    # The kernel closes the sockets of a killed process one by one. One plugin channel may fail
+    # before the connections close that tell of the death, and says so in lines of its own.
+    own = [re.search(r" WARN .*: channel (\d+), (NIC|here: )", line) for line in said]
+    assert len({found[1] for found in own if found}) <= (way == "plugin"), err.decode()
+    warned = [line for line, found in zip(said, own) if " WARN " in line and not found]
     assert len(warned) == (1 if level else 0), err.decode()
     assert all("(all channels ended)" in line for line in warned)
     ended = [line for line in said if re.search("closed the connection|reset by peer", line)]
