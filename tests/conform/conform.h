@@ -109,6 +109,10 @@ void hold_settle(void); /* after the end: no copy is left */
 /* An emulated plugin of this process has no page in use and saw nothing that a right consumer never
  * does; every session is closed. */
 void plugin_check(void);
+/* Waits, for at most a second, until the library's threads have ended. A session that closes while
+ * a copy or a look-up runs ends later, and until then the checks of what is left would find its
+ * memory. Some look-ups never end. */
+void await_runtime(void);
 
 /* Commands to the far side; what the arguments mean stands at its wrapper below. */
 enum far_op {

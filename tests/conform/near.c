@@ -172,6 +172,7 @@ __attribute__((noreturn)) void far_process(int fd)
 	if (side.session)
 		tcpx_session_close(side.session);
 	buf_free_all();
+	await_runtime();
 	gpu_check_empty();
 	plugin_check();
 	exit(0);
