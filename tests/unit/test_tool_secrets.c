@@ -140,14 +140,15 @@ static void local_leaves_nothing(void **state)
 
 static void wait_dead(const struct end *end, tcpx_peer peer)
 {
-	int64_t deadline = clock_after(WAIT_NS);
 	tcpx_peer_info info = {.sz = sizeof(info)};
+	tcpx_event event = {.sz = sizeof(event)};
 
 	do {
-		assert_true(clock_now_ns() < deadline);
-		usleep(1000);
-		assert_int_equal(tcpx_peer_query(end->session, peer, &info), TCPX_OK);
-	} while (info.state != TCPX_PEER_DEAD);
+		assert_int_equal(tcpx_session_wait(end->session, WAIT_NS), TCPX_OK);
+		assert_int_equal(tcpx_session_event(end->session, &event), TCPX_OK);
+	} while (event.type != TCPX_EVENT_PEER_DOWN || event.peer.id != peer.id);
+	assert_int_equal(tcpx_peer_query(end->session, peer, &info), TCPX_OK);
+	assert_int_equal(info.state, TCPX_PEER_DEAD);
 }
 
 /* While the session and the handle live on. */
